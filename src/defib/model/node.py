@@ -1,0 +1,73 @@
+"""A node and its heartbeat, as far as we look at them."""
+
+from datetime import datetime
+
+import msgspec
+
+from defib.model.meta import Resource, Wire
+
+ZONE_LABEL = "topology.kubernetes.io/zone"
+CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
+
+
+class Condition(Wire):
+    type: str
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+class Taint(Wire):
+    key: str
+    effect: str = ""
+    value: str = ""
+    time_added: datetime | None = None
+
+
+class NodeSpec(Wire):
+    unschedulable: bool = False
+    taints: list[Taint] | None = None
+    provider_id: str = msgspec.field(default="", name="providerID")
+
+
+class NodeInfo(Wire):
+    boot_id: str = msgspec.field(default="", name="bootID")
+    kubelet_version: str = ""
+
+
+class NodeStatus(Wire):
+    conditions: list[Condition] | None = None
+    node_info: NodeInfo = NodeInfo()
+
+
+class Node(Resource):
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+    def condition(self, kind: str) -> Condition | None:
+        return next((c for c in self.status.conditions or () if c.type == kind), None)
+
+    @property
+    def ready(self) -> str:
+        """`True`, `False` or `Unknown`, as the Ready condition says; a node without one is Unknown."""
+        condition = self.condition("Ready")
+        return condition.status if condition else "Unknown"
+
+    @property
+    def zone(self) -> str:
+        return self.labels.get(ZONE_LABEL, "")
+
+
+class LeaseSpec(Wire):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: datetime | None = None
+    renew_time: datetime | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Resource):
+    """A heartbeat (in kube-node-lease), a lock on a node, or who leads."""
+
+    spec: LeaseSpec = LeaseSpec()

@@ -1,0 +1,1 @@
+"""What the operator says about itself: logs and metrics."""

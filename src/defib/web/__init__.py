@@ -1,0 +1,1 @@
+"""HTTP that people and probes read from us."""
