@@ -99,6 +99,8 @@ class Unreadable(KubeError): ...
 class BadConfig(KubeError): ...
 
 
+HTTP_SERVER_FAILED = 500
+
 _BY_CODE: dict[int, type[Refused]] = {
     401: Unauthorized,
     403: Forbidden,
@@ -111,7 +113,7 @@ _BY_CODE: dict[int, type[Refused]] = {
 
 def refusal(status: Status, *, request: str = "", retry_after: float | None = None) -> Refused:
     """The error of the tree that fits what the server said."""
-    kind = _BY_CODE.get(status.code, ServerFailed if status.code >= 500 else Invalid)
+    kind = _BY_CODE.get(status.code, ServerFailed if status.code >= HTTP_SERVER_FAILED else Invalid)
     if status.reason == "AlreadyExists":
         kind = AlreadyExists
     elif status.reason == "Expired":

@@ -14,7 +14,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False, 
     """
 
 
-class OwnerReference(Wire):
+class OwnerReference(Wire, frozen=True):
     api_version: str = ""
     kind: str = ""
     name: str = ""
@@ -23,7 +23,7 @@ class OwnerReference(Wire):
     block_owner_deletion: bool | None = None
 
 
-class Meta(Wire):
+class Meta(Wire, frozen=True):
     """The API server sends null for absent lists and maps in places, so those are optional here."""
 
     name: str = ""
@@ -39,7 +39,7 @@ class Meta(Wire):
     owner_references: list[OwnerReference] | None = None
 
 
-class Resource(Wire):
+class Resource(Wire, frozen=True):
     """Any object, seen through its metadata alone. Every typed object extends it."""
 
     metadata: Meta = Meta()
@@ -71,7 +71,7 @@ class Resource(Wire):
         return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
 
-class Unstructured(Resource):
+class Unstructured(Resource, frozen=True):
     """An object of a kind unknown at build time: the metadata typed, the rest as it came."""
 
     api_version: str = ""

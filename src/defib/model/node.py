@@ -10,7 +10,7 @@ ZONE_LABEL = "topology.kubernetes.io/zone"
 CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
 
 
-class Condition(Wire):
+class Condition(Wire, frozen=True):
     type: str
     status: str = "Unknown"
     reason: str = ""
@@ -18,30 +18,30 @@ class Condition(Wire):
     last_transition_time: datetime | None = None
 
 
-class Taint(Wire):
+class Taint(Wire, frozen=True):
     key: str
     effect: str = ""
     value: str = ""
     time_added: datetime | None = None
 
 
-class NodeSpec(Wire):
+class NodeSpec(Wire, frozen=True):
     unschedulable: bool = False
     taints: list[Taint] | None = None
     provider_id: str = msgspec.field(default="", name="providerID")
 
 
-class NodeInfo(Wire):
+class NodeInfo(Wire, frozen=True):
     boot_id: str = msgspec.field(default="", name="bootID")
     kubelet_version: str = ""
 
 
-class NodeStatus(Wire):
+class NodeStatus(Wire, frozen=True):
     conditions: list[Condition] | None = None
     node_info: NodeInfo = NodeInfo()
 
 
-class Node(Resource):
+class Node(Resource, frozen=True):
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
@@ -59,7 +59,7 @@ class Node(Resource):
         return self.labels.get(ZONE_LABEL, "")
 
 
-class LeaseSpec(Wire):
+class LeaseSpec(Wire, frozen=True):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     acquire_time: datetime | None = None
@@ -67,7 +67,7 @@ class LeaseSpec(Wire):
     lease_transitions: int | None = None
 
 
-class Lease(Resource):
+class Lease(Resource, frozen=True):
     """A heartbeat (in kube-node-lease), a lock on a node, or who leads."""
 
     spec: LeaseSpec = LeaseSpec()

@@ -1,0 +1,304 @@
+"""The verbs of the API server, typed, each with a deadline and limits.
+
+What the server refuses is raised as an error of the tree in errors.py; what is an ordinary end of the matter
+(an eviction that a budget blocks) is a value. Nothing here decides; nothing here remembers objects.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from defib.clock import Clock
+from defib.kube.decode import Event, Page, UnreadableEvent, decode_event, decode_object, decode_page, decoder, lines
+from defib.kube.errors import DeadlineExceeded, KubeError, Status, Throttled, refusal
+from defib.kube.kinds import Kind, R, Ref
+from defib.kube.limits import Limiter, Limits, pause_before_retry
+from defib.kube.transport import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, Request, Response, Transport
+from defib.model.meta import Resource
+
+DEADLINE_SECONDS = 30.0
+PAGE_SIZE = 500
+HTTP_REFUSED = 400
+FIELD_MANAGER = "defib"
+
+Body = Mapping[str, Any]
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """Which objects of a kind: all of them, or those in a namespace, with labels, with fields."""
+
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+
+    def query(self) -> dict[str, str]:
+        return {
+            name: value for name, value in (("labelSelector", self.labels), ("fieldSelector", self.fields)) if value
+        }
+
+
+EVERYTHING = Scope()
+
+
+class Merge(msgspec.Struct, frozen=True):
+    """A merge patch. With `metadata.resourceVersion` in it, it is a compare-and-swap."""
+
+    body: Body
+
+
+class JsonPatch(msgspec.Struct, frozen=True):
+    """A JSON patch; a `test` operation makes it conditional."""
+
+    operations: list[Body]
+
+
+class Apply(msgspec.Struct, frozen=True, kw_only=True):
+    """A server-side apply: what we want to own, and nothing else."""
+
+    body: Body
+    manager: str = FIELD_MANAGER
+    force: bool = False
+
+
+Patch = Merge | JsonPatch | Apply
+
+
+class Deletion(msgspec.Struct, frozen=True, kw_only=True):
+    """How to delete, and of which incarnation: without a UID a namesake could be hit."""
+
+    uid: str
+    version: str = ""
+    grace_seconds: int | None = None
+    propagation: str = ""
+
+    def options(self) -> Body:
+        preconditions = {"uid": self.uid} | ({"resourceVersion": self.version} if self.version else {})
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
+        if self.grace_seconds is not None:
+            options["gracePeriodSeconds"] = self.grace_seconds
+        if self.propagation:
+            options["propagationPolicy"] = self.propagation
+        return options
+
+
+class Evicted(msgspec.Struct, frozen=True):
+    """The API server accepted the eviction; the pod is on its way out."""
+
+
+class Blocked(msgspec.Struct, frozen=True):
+    """A disruption budget does not allow it now."""
+
+    why: str
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """One finished request, for metrics."""
+
+    verb: str
+    code: str
+    seconds: float
+
+
+class Client:
+    """Talks to one API server. `on_answer` hears of every finished request."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        clock: Clock,
+        *,
+        limits: Limits | None = None,
+        on_answer: Callable[[Answer], None] | None = None,
+    ) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._limiter = Limiter(limits or Limits(), clock)
+        self._on_answer = on_answer
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    async def get(self, ref: Ref[R], *, deadline: float = DEADLINE_SECONDS) -> R:
+        """A live read: the newest state, never a cached one."""
+        request = Request(method="GET", path=ref.path(), accept=_accept(ref.kind, "PartialObjectMetadata"))
+        return decode_object(await self.ask(request, deadline=deadline), ref.kind.type)
+
+    async def list_all(
+        self, kind: Kind[R], scope: Scope = EVERYTHING, *, deadline: float = 2 * DEADLINE_SECONDS
+    ) -> Page[R]:
+        """All of them, fetched in pages. Raises Gone when the server forgets the list before its end."""
+        ends = self._clock.monotonic() + deadline
+        items: list[R] = []
+        set_aside: list[Any] = []
+        token = ""
+        while True:
+            query = scope.query() | {"limit": str(PAGE_SIZE)} | ({"continue": token} if token else {})
+            request = Request(
+                method="GET",
+                path=kind.collection(scope.namespace),
+                query=query,
+                accept=_accept(kind, "PartialObjectMetadataList"),
+            )
+            page = decode_page(await self.ask(request, deadline=ends - self._clock.monotonic()), kind.type)
+            items += page.items
+            set_aside += page.set_aside
+            token = page.continue_
+            if not token:
+                return Page(items, page.version, "", tuple(set_aside))
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        kind: Kind[R],
+        scope: Scope = EVERYTHING,
+        *,
+        since: str,
+        seconds: int,
+    ) -> AsyncIterator[AsyncIterator[list[Event[R] | UnreadableEvent]]]:
+        """Changes after version `since`; with an empty one, first every object as ADDED, then a marked bookmark.
+
+        The server ends the stream after `seconds`. The caller must bound its own waiting for the next batch:
+        a stream that is silent may be dead.
+        """
+        query = scope.query() | {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
+        query |= (
+            {"resourceVersion": since}
+            if since
+            else {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        )
+        request = Request(
+            method="GET",
+            path=kind.collection(scope.namespace),
+            query=query,
+            accept=_accept(kind, "PartialObjectMetadata"),
+        )
+        await self._limiter.pace()
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS) as opening, self._transport.send(request) as response:
+                if response.status >= HTTP_REFUSED:
+                    raise _refusal(request, response, await response.read())
+                opening.reschedule(None)  # the head came in time; the body may last
+                yield _events(response, kind)
+        except TimeoutError as error:
+            if not opening.expired():
+                raise
+            raise DeadlineExceeded(f"{request}: no answer within {DEADLINE_SECONDS:g} s") from error
+
+    async def create(self, kind: Kind[R], body: Body, *, namespace: str = "", deadline: float = DEADLINE_SECONDS) -> R:
+        request = Request(
+            method="POST",
+            path=kind.collection(namespace),
+            query={"fieldManager": FIELD_MANAGER},
+            body=msgspec.json.encode({"apiVersion": kind.api_version, "kind": kind.name, **body}),
+        )
+        return decode_object(await self.ask(request, deadline=deadline), kind.type)
+
+    async def patch(self, ref: Ref[R], patch: Patch, *, subresource: str = "", deadline: float = DEADLINE_SECONDS) -> R:
+        """Change some fields; `subresource` is `status` or `scale` where that is what is meant."""
+        request = _patch_request(ref, patch, subresource)
+        return decode_object(await self.ask(request, deadline=deadline), ref.kind.type)
+
+    async def delete(self, ref: Ref[R], how: Deletion, *, deadline: float = DEADLINE_SECONDS) -> None:
+        request = Request(method="DELETE", path=ref.path(), body=msgspec.json.encode(how.options()))
+        await self.ask(request, deadline=deadline)
+
+    async def evict(self, ref: Ref[R], how: Deletion, *, deadline: float = DEADLINE_SECONDS) -> Evicted | Blocked:
+        """Ask for a pod to leave, within its disruption budgets, which the API server judges."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": ref.name, "namespace": ref.namespace},
+            "deleteOptions": how.options(),
+        }
+        request = Request(method="POST", path=ref.path("eviction"), body=msgspec.json.encode(body))
+        try:
+            await self.ask(request, deadline=deadline)
+        except Throttled as error:
+            if not _is_budget(error):
+                raise
+            return Blocked("; ".join(cause.message for cause in error.status.causes if cause.message) or str(error))
+        return Evicted()
+
+    async def ask(self, request: Request, *, deadline: float = DEADLINE_SECONDS) -> bytes:
+        """Send one request within the limits, again where that is safe; the body of the good answer.
+
+        This is also the raw access for whatever has no verb here.
+        """
+        ends = self._clock.monotonic() + deadline
+        attempt = 0
+        while True:
+            try:
+                return await self._ask_once(request, ends - self._clock.monotonic(), deadline)
+            except KubeError as error:
+                pause = None if _is_budget(error) else pause_before_retry(error, request.method, attempt, self._clock)
+                if pause is None or self._clock.monotonic() + pause >= ends:
+                    raise
+            attempt += 1
+            await asyncio.sleep(pause)
+
+    async def _ask_once(self, request: Request, seconds: float, deadline: float) -> bytes:
+        try:
+            async with asyncio.timeout(seconds), self._limiter.slot():
+                return await self._exchange(request)
+        except TimeoutError as error:
+            raise DeadlineExceeded(f"{request}: no answer within {deadline:g} s") from error
+
+    async def _exchange(self, request: Request) -> bytes:
+        started = self._clock.monotonic()
+        code = "none"
+        try:
+            async with self._transport.send(request) as response:
+                code = str(response.status)
+                body = await response.read()
+        finally:
+            if self._on_answer:
+                self._on_answer(Answer(request.method, code, self._clock.monotonic() - started))
+        if response.status >= HTTP_REFUSED:
+            raise _refusal(request, response, body)
+        return body
+
+
+def _accept(kind: Kind[R], shape: str) -> str:
+    return f"{JSON};as={shape};g=meta.k8s.io;v=v1" if kind.type is Resource else JSON
+
+
+def _patch_request(ref: Ref[R], patch: Patch, subresource: str) -> Request:
+    query = {"fieldManager": FIELD_MANAGER}
+    match patch:
+        case Merge(body):
+            content_type, encoded = MERGE_PATCH, msgspec.json.encode(body)
+        case JsonPatch(operations):
+            content_type, encoded = JSON_PATCH, msgspec.json.encode(operations)
+        case Apply():
+            whole = {"apiVersion": ref.kind.api_version, "kind": ref.kind.name, **patch.body}
+            content_type, encoded = APPLY_PATCH, msgspec.json.encode(whole)
+            query = {"fieldManager": patch.manager} | ({"force": "true"} if patch.force else {})
+    return Request(method="PATCH", path=ref.path(subresource), query=query, body=encoded, content_type=content_type)
+
+
+def _is_budget(error: KubeError) -> bool:
+    """429 has two meanings: the server is busy, or a disruption budget says no. Only the first is worth repeating."""
+    return isinstance(error, Throttled) and any(c.reason == "DisruptionBudget" for c in error.status.causes)
+
+
+def _refusal(request: Request, response: Response, body: bytes) -> KubeError:
+    """A body that is not the server's Status is dropped: a proxy's page explains nothing and may hold anything."""
+    try:
+        status: Status = decoder(Status).decode(body)
+    except msgspec.DecodeError:
+        status = Status()
+    status = msgspec.structs.replace(status, code=response.status)
+    return refusal(status, request=str(request), retry_after=_retry_after(response.headers))
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    text = headers.get("retry-after", "")
+    return float(text) if text.isdigit() else None
+
+
+async def _events(response: Response, kind: Kind[R]) -> AsyncIterator[list[Event[R] | UnreadableEvent]]:
+    async for batch in lines(response.chunks()):
+        yield [decode_event(line, kind.type) for line in batch]

@@ -1,0 +1,155 @@
+"""From the API server's bytes to structs.
+
+The fast path decodes straight into the struct of the kind. Only when that fails is the answer taken apart, so that
+one bad object is set aside by name and the others are still read.
+"""
+
+from collections.abc import AsyncIterator
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from defib.kube.errors import Status, Unreadable, refusal
+from defib.kube.kinds import R
+from defib.model.meta import Resource
+
+T = TypeVar("T")
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class SetAside(msgspec.Struct, frozen=True):
+    """An object that is there but cannot be read as its kind."""
+
+    key: str
+    version: str
+    why: str
+
+
+class ListMeta(msgspec.Struct, frozen=True, rename={"resource_version": "resourceVersion", "continue_": "continue"}):
+    resource_version: str = ""
+    continue_: str = ""
+
+
+class Page(msgspec.Struct, Generic[R], frozen=True):
+    """One page of a list, or all of them together."""
+
+    items: list[R]
+    version: str
+    continue_: str = ""
+    set_aside: tuple[SetAside, ...] = ()
+
+
+class Event(msgspec.Struct, Generic[R], frozen=True, gc=False):
+    """ADDED, MODIFIED, DELETED or BOOKMARK, and the object as it is after that."""
+
+    type: str
+    object: R
+
+    @property
+    def ends_initial_list(self) -> bool:
+        return self.type == "BOOKMARK" and self.object.annotations.get(INITIAL_EVENTS_END) == "true"
+
+
+class UnreadableEvent(msgspec.Struct, frozen=True):
+    type: str
+    item: SetAside
+
+
+class _List(msgspec.Struct, Generic[T], frozen=True):
+    metadata: ListMeta
+    items: list[T] | None = None
+
+
+class _RawEvent(msgspec.Struct, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+@cache
+def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+def decode_object(body: bytes, kind: type[R]) -> R:
+    try:
+        item: R = decoder(kind).decode(body)
+    except msgspec.DecodeError as error:
+        raise Unreadable(f"cannot read the answer as {kind.__name__}: {error}") from error
+    return item
+
+
+def decode_page(body: bytes, kind: type[R]) -> Page[R]:
+    try:
+        whole: _List[R] = decoder(_List[kind]).decode(body)  # type: ignore[valid-type]
+    except msgspec.DecodeError:
+        return _decode_page_piecemeal(body, kind)
+    return Page(whole.items or [], whole.metadata.resource_version, whole.metadata.continue_)
+
+
+def _decode_page_piecemeal(body: bytes, kind: type[R]) -> Page[R]:
+    try:
+        raw: _List[msgspec.Raw] = decoder(_List[msgspec.Raw]).decode(body)
+    except msgspec.DecodeError as error:
+        raise Unreadable(f"cannot read the answer as a list of {kind.__name__}: {error}") from error
+    items: list[R] = []
+    set_aside: list[SetAside] = []
+    for piece in raw.items or []:
+        item = _read_or_set_aside(piece, kind)
+        if isinstance(item, SetAside):
+            set_aside.append(item)
+        else:
+            items.append(item)
+    return Page(items, raw.metadata.resource_version, raw.metadata.continue_, tuple(set_aside))
+
+
+def _read_or_set_aside(raw: msgspec.Raw, kind: type[R]) -> R | SetAside:
+    try:
+        item: R = decoder(kind).decode(raw)
+        return item
+    except msgspec.DecodeError as error:
+        why = str(error)
+    try:
+        known: Resource = decoder(Resource).decode(raw)
+    except msgspec.DecodeError:
+        return SetAside("", "", why)  # not even a name: it is counted, and can only be found by looking at the server
+    return SetAside(known.key, known.metadata.resource_version, why)
+
+
+def decode_event(line: bytes, kind: type[R]) -> Event[R] | UnreadableEvent:
+    """One line of a watch. Raises what an ERROR event says."""
+    try:
+        event: Event[R] = decoder(Event[kind]).decode(line)  # type: ignore[valid-type]
+    except msgspec.DecodeError:
+        return _decode_event_piecemeal(line, kind)
+    if event.type == "ERROR":
+        raise refusal(decoder(Status).decode(decoder(_RawEvent).decode(line).object), request="watch")
+    return event
+
+
+def _decode_event_piecemeal(line: bytes, kind: type[R]) -> Event[R] | UnreadableEvent:
+    try:
+        raw: _RawEvent = decoder(_RawEvent).decode(line)
+        if raw.type == "ERROR":
+            raise refusal(decoder(Status).decode(raw.object), request="watch")
+        if raw.type == "BOOKMARK":
+            return Event(raw.type, kind(metadata=decoder(Resource).decode(raw.object).metadata))
+    except msgspec.DecodeError as error:
+        raise Unreadable(f"cannot read a watch event: {error}") from error
+    item = _read_or_set_aside(raw.object, kind)
+    return UnreadableEvent(raw.type, item) if isinstance(item, SetAside) else Event(raw.type, item)
+
+
+async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
+    """Whole lines, as many as each chunk completes. A line may be megabytes long and cut anywhere."""
+    parts: list[bytes] = []
+    async for chunk in chunks:
+        if b"\n" not in chunk:
+            parts.append(chunk)
+            continue
+        head, *rest = chunk.split(b"\n")
+        parts.append(head)
+        whole = [b"".join(parts), *rest[:-1]]
+        parts = [rest[-1]] if rest[-1] else []
+        yield [line for line in whole if line]

@@ -1,0 +1,71 @@
+"""How hard we may knock at the API server, and when to knock again."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from defib.clock import Clock
+from defib.kube.errors import KubeError, ServerFailed, Throttled, Unreachable
+
+ATTEMPTS_MAX = 5
+PAUSE_FIRST_SECONDS = 0.1
+PAUSE_MAX_SECONDS = 30.0
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of one client. They protect the API server from us on our worst day, and are far above a normal one."""
+
+    in_flight: int = 64
+    per_second: float = 500.0
+    burst: int = 1000
+
+
+class Limiter:
+    """Lets at most `in_flight` requests run at once and, over time, `per_second` start."""
+
+    def __init__(self, limits: Limits, clock: Clock) -> None:
+        self._slots = asyncio.Semaphore(limits.in_flight)
+        self._interval = 1.0 / limits.per_second
+        self._slack = limits.burst * self._interval
+        self._clock = clock
+        self._due = clock.monotonic() - self._slack  # when the next request would start if all were evenly spaced
+
+    async def pace(self) -> None:
+        """Wait for this request's turn in the rate alone: a watch holds no slot, it lasts for minutes."""
+        now = self._clock.monotonic()
+        self._due = max(self._due, now - self._slack) + self._interval
+        if self._due > now:
+            await asyncio.sleep(self._due - now)
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        async with self._slots:
+            await self.pace()
+            yield
+
+
+def backoff(attempt: int, clock: Clock) -> float:
+    """Doubles with each attempt up to a bound; the upper half is chance, so that replicas spread out."""
+    pause = min(PAUSE_FIRST_SECONDS * 2.0 ** min(attempt, 20), PAUSE_MAX_SECONDS)
+    return pause / 2 + clock.jitter(pause / 2)
+
+
+def pause_before_retry(error: KubeError, method: str, attempt: int, clock: Clock) -> float | None:
+    """How long to wait before the same request is sent again; None means it must not be.
+
+    A throttled request was not carried out, so any may be repeated. After a 5xx or a lost answer a write may have
+    been applied: only reads are repeated then, and whoever wrote looks at the world again.
+    """
+    if attempt + 1 >= ATTEMPTS_MAX:
+        return None
+    match error:
+        case Throttled(retry_after=asked):
+            return max(asked or 0.0, backoff(attempt, clock))
+        case ServerFailed(retry_after=asked) if method == "GET":
+            return max(asked or 0.0, backoff(attempt, clock))
+        case Unreachable() if method == "GET":
+            return backoff(attempt, clock)
+        case _:
+            return None
