@@ -5,14 +5,23 @@ What the server refuses is raised as an error of the tree in errors.py; what is 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import msgspec
 
 from defib.clock import Clock
-from defib.kube.decode import Event, Page, UnreadableEvent, decode_event, decode_object, decode_page, decoder, lines
+from defib.kube.decode import (
+    Event,
+    LineBuffer,
+    Page,
+    UnreadableEvent,
+    decode_event,
+    decode_object,
+    decode_page,
+    decoder,
+)
 from defib.kube.errors import DeadlineExceeded, KubeError, Status, Throttled, refusal
 from defib.kube.kinds import Kind, R, Ref
 from defib.kube.limits import Limiter, Limits, pause_before_retry
@@ -181,7 +190,8 @@ class Client:
                 if response.status >= HTTP_REFUSED:
                     raise _refusal(request, response, await response.read())
                 opening.reschedule(None)  # the head came in time; the body may last
-                yield _events(response, kind)
+                async with aclosing(_events(response, kind)) as events:
+                    yield events
         except TimeoutError as error:
             if not opening.expired():
                 raise
@@ -299,6 +309,9 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     return float(text) if text.isdigit() else None
 
 
-async def _events(response: Response, kind: Kind[R]) -> AsyncIterator[list[Event[R] | UnreadableEvent]]:
-    async for batch in lines(response.chunks()):
-        yield [decode_event(line, kind.type) for line in batch]
+async def _events(response: Response, kind: Kind[R]) -> AsyncGenerator[list[Event[R] | UnreadableEvent], None]:
+    buffer = LineBuffer()
+    async with aclosing(response.chunks()) as chunks:
+        async for chunk in chunks:
+            if lines := buffer.feed(chunk):
+                yield [decode_event(line, kind.type) for line in lines]

@@ -4,7 +4,6 @@ The fast path decodes straight into the struct of the kind. Only when that fails
 one bad object is set aside by name and the others are still read.
 """
 
-from collections.abc import AsyncIterator
 from functools import cache
 from typing import Any, Generic, TypeVar
 
@@ -141,15 +140,18 @@ def _decode_event_piecemeal(line: bytes, kind: type[R]) -> Event[R] | Unreadable
     return UnreadableEvent(raw.type, item) if isinstance(item, SetAside) else Event(raw.type, item)
 
 
-async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
-    """Whole lines, as many as each chunk completes. A line may be megabytes long and cut anywhere."""
-    parts: list[bytes] = []
-    async for chunk in chunks:
-        if b"\n" not in chunk:
-            parts.append(chunk)
-            continue
+class LineBuffer:
+    """Cuts a stream into lines. A line may be megabytes long and the stream be cut anywhere."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that this chunk completes."""
         head, *rest = chunk.split(b"\n")
-        parts.append(head)
-        whole = [b"".join(parts), *rest[:-1]]
-        parts = [rest[-1]] if rest[-1] else []
-        yield [line for line in whole if line]
+        self._parts.append(head)
+        if not rest:
+            return []
+        whole = [b"".join(self._parts), *rest[:-1]]
+        self._parts = [rest[-1]]
+        return [line for line in whole if line]

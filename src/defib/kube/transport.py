@@ -4,7 +4,7 @@ Two things stand behind it: aiohttp (http.py) and the embedded API server (simul
 or decodes; the client above does, so both are used in exactly the same way.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -44,7 +44,7 @@ class Response(Protocol):
         """The whole body. Raises Unreachable when the connection breaks before its end."""
         ...
 
-    def chunks(self) -> AsyncIterator[bytes]:
+    def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body as it arrives, cut anywhere. Raises Unreachable when the connection breaks."""
         ...
 

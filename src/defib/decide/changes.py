@@ -1,0 +1,87 @@
+"""What a person would want to hear about, between one look at the cluster and the next."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+import msgspec
+
+from defib.model.cluster import Cluster
+from defib.model.node import Node
+
+
+class What(StrEnum):
+    JOINED = "joined"
+    LEFT = "left"
+    NOT_READY = "not ready"
+    READY = "ready"
+    REBOOTED = "rebooted"
+    CORDONED = "cordoned"
+    UNCORDONED = "uncordoned"
+    BLIND = "lost sight"
+    SEES = "sees again"
+    UNREAD = "cannot be read"
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One sentence: `subject` `what`: `why`."""
+
+    subject: str
+    what: What
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.subject} {self.what}: {self.why}" if self.why else f"{self.subject} {self.what}"
+
+
+def changes(before: Cluster, after: Cluster) -> tuple[Change, ...]:
+    """Sorted by node, so that the same two looks always tell the same story."""
+    return (*_sight(before, after), *_unread(before, after), *_nodes(before, after))
+
+
+def _sight(before: Cluster, after: Cluster) -> Iterator[Change]:
+    was = {blindness.kind for blindness in before.blind}
+    now = {blindness.kind: blindness.why for blindness in after.blind}
+    for kind in sorted(now.keys() - was):
+        yield Change(kind, What.BLIND, now[kind])
+    for kind in sorted(was - now.keys()):
+        yield Change(kind, What.SEES)
+
+
+def _unread(before: Cluster, after: Cluster) -> Iterator[Change]:
+    known = set(before.unread)
+    for item in after.unread:
+        if item not in known:
+            yield Change(f"{item.kind} {item.key}", What.UNREAD, item.why)
+
+
+def _nodes(before: Cluster, after: Cluster) -> Iterator[Change]:
+    if before.nodes is after.nodes:
+        return
+    for name in sorted(before.nodes.keys() | after.nodes.keys()):
+        was, now = before.nodes.get(name), after.nodes.get(name)
+        if was is not now:
+            yield from _node(name, was, now)
+
+
+def _node(name: str, was: Node | None, now: Node | None) -> Iterator[Change]:
+    if now is None:
+        yield Change(name, What.LEFT)
+        return
+    if was is None or was.uid != now.uid:
+        yield Change(name, What.JOINED)
+        if now.ready != "True":
+            yield Change(name, What.NOT_READY, _why_not_ready(now))
+        return
+    if was.status.node_info.boot_id != now.status.node_info.boot_id and was.status.node_info.boot_id:
+        yield Change(name, What.REBOOTED, f"boot {now.status.node_info.boot_id}")
+    if was.ready != now.ready:
+        yield Change(name, What.READY) if now.ready == "True" else Change(name, What.NOT_READY, _why_not_ready(now))
+    if was.spec.unschedulable != now.spec.unschedulable:
+        yield Change(name, What.CORDONED if now.spec.unschedulable else What.UNCORDONED)
+
+
+def _why_not_ready(node: Node) -> str:
+    condition = node.condition("Ready")
+    if condition is None:
+        return "it has no Ready condition"
+    return f"Ready is {condition.status}" + (f" ({condition.reason})" if condition.reason else "")

@@ -1,0 +1,145 @@
+"""The latest objects of one kind, and how well we see them.
+
+A shelf is filled by one watcher and read by snapshots. It never goes back in time: an object replaces another only
+when its version is newer, so events that come twice, or late, change nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Generic
+
+import msgspec
+
+from defib.kube.client import EVERYTHING, Scope
+from defib.kube.decode import Event, SetAside, UnreadableEvent
+from defib.kube.kinds import Kind, R
+
+NEVER_LISTED = "not listed yet"
+
+
+class Contents(msgspec.Struct, Generic[R]):
+    """A whole list, while it is being read."""
+
+    objects: dict[str, R] = {}
+    set_aside: dict[str, SetAside] = {}
+
+
+class Shelf(Generic[R]):
+    def __init__(self, kind: Kind[R], scope: Scope = EVERYTHING, *, since: datetime, name: str = "") -> None:
+        self.name = name or str(kind)
+        self.kind = kind
+        self.scope = scope
+        self.version = ""  # resume from here; empty means a list is needed
+        self.synced = False
+        self.blind_since: datetime | None = since
+        self.blind_why = NEVER_LISTED
+        self.heard_at = since
+        self._contents: Contents[R] = Contents()
+        self._view: Mapping[str, R] | None = None
+
+    @property
+    def objects(self) -> Mapping[str, R]:
+        """A frozen picture, shared by all who ask until something changes."""
+        if self._view is None:
+            self._view = MappingProxyType(self._contents.objects.copy())
+        return self._view
+
+    @property
+    def set_aside(self) -> Mapping[str, SetAside]:
+        return MappingProxyType(self._contents.set_aside.copy())
+
+    def saw(self, now: datetime) -> bool:
+        """The server spoke to us at `now`, so we see; whether that ended a blindness."""
+        self.heard_at = now
+        if not self.synced or self.blind_since is None:
+            return False
+        self.blind_since = None
+        self.blind_why = ""
+        return True
+
+    def went_blind(self, why: str) -> bool:
+        """We lost sight; what we know was true when we last heard something. Whether that is news."""
+        is_news = self.blind_since is None or self.blind_why != why
+        self.blind_since = self.blind_since or self.heard_at
+        self.blind_why = why
+        return is_news
+
+    def replace(self, fresh: Contents[R], version: str) -> int:
+        """Take over a whole list. What it lacks is gone; what it holds in the same version is not news."""
+        known = self._contents
+        news = sum(1 for key, item in fresh.objects.items() if _version_of(known.objects.get(key)) != _version_of(item))
+        gone = len(known.objects.keys() - fresh.objects.keys()) + len(known.set_aside.keys() ^ fresh.set_aside.keys())
+        for key, item in fresh.objects.items():
+            if _version_of(known.objects.get(key)) == _version_of(item):
+                fresh.objects[key] = known.objects[
+                    key
+                ]  # keep the identity: whoever remembers it need not judge it again
+        self._contents = fresh
+        self.version = version
+        self.synced = True
+        if news or gone:
+            self._view = None
+        return news + gone
+
+    def apply(self, events: Iterable[Event[R] | UnreadableEvent]) -> int:
+        """Take in a batch of changes in order; how many of them were news."""
+        news = sum(1 for event in events if self._apply_one(event))
+        if news:
+            self._view = None
+        return news
+
+    def _apply_one(self, event: Event[R] | UnreadableEvent) -> bool:
+        if isinstance(event, UnreadableEvent):
+            self.version = newest(self.version, event.item.version)
+            return set_aside(self._contents, event)
+        version = event.object.metadata.resource_version
+        self.version = newest(self.version, version)
+        if event.type == "BOOKMARK":
+            return False
+        key = event.object.key
+        known = self._contents.objects.get(key)
+        if known is not None and not is_newer(version, than=known.metadata.resource_version):
+            return False
+        was_aside = self._contents.set_aside.pop(key, None) is not None
+        if event.type == "DELETED":
+            return self._contents.objects.pop(key, None) is not None or was_aside
+        self._contents.objects[key] = event.object
+        return True
+
+
+def set_aside(contents: Contents[R], event: UnreadableEvent) -> bool:
+    """An object we can no longer read is no longer known: its last readable state must not be acted on."""
+    key = event.item.key
+    was_known = contents.objects.pop(key, None) is not None
+    if event.type == "DELETED":
+        return contents.set_aside.pop(key, None) is not None or was_known
+    is_news = contents.set_aside.get(key) != event.item
+    contents.set_aside[key] = event.item
+    return was_known or is_news
+
+
+def collect(contents: Contents[R], events: Iterable[Event[R] | UnreadableEvent]) -> None:
+    """Add the objects of a streamed list, and the changes that happen while it is streamed."""
+    for event in events:
+        if isinstance(event, UnreadableEvent):
+            set_aside(contents, event)
+        elif event.type == "DELETED":
+            contents.objects.pop(event.object.key, None)
+        elif event.type != "BOOKMARK":
+            contents.objects[event.object.key] = event.object
+
+
+def is_newer(version: str, *, than: str) -> bool:
+    """Versions are increasing numbers; a server that sends something else is taken at its word."""
+    if version.isdecimal() and than.isdecimal():
+        return int(version) > int(than)
+    return version != than
+
+
+def newest(known: str, heard: str) -> str:
+    return heard if heard and (not known or is_newer(heard, than=known)) else known
+
+
+def _version_of(item: R | None) -> str:
+    return item.metadata.resource_version if item is not None else ""

@@ -1,0 +1,115 @@
+"""A shelf never goes back in time and never hides what it cannot read."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from defib.kube.decode import Event, SetAside, UnreadableEvent
+from defib.kube.kinds import NODES
+from defib.model.meta import Meta
+from defib.model.node import Node
+from defib.observe.shelf import Contents, Shelf, is_newer
+from tests.builders import MINUTE, T0, a_node
+
+
+def a_shelf(*nodes: Node, version: int = 10) -> Shelf[Node]:
+    shelf = Shelf(NODES, since=T0)
+    shelf.replace(Contents({node.name: node for node in nodes}), str(version))
+    shelf.saw(T0)
+    return shelf
+
+
+def modified(name: str, version: int) -> Event[Node]:
+    return Event("MODIFIED", a_node(name, version=version))
+
+
+def test_a_shelf_is_blind_until_its_first_list() -> None:
+    shelf = Shelf(NODES, since=T0)
+    assert not shelf.saw(T0 + MINUTE)
+    assert (shelf.blind_since, shelf.blind_why) == (T0, "not listed yet")
+    shelf.replace(Contents(), "1")
+    assert shelf.saw(T0 + MINUTE)
+    assert shelf.blind_since is None
+
+
+def test_blindness_dates_from_the_last_word_we_heard() -> None:
+    shelf = a_shelf()
+    shelf.saw(T0 + MINUTE)
+    assert shelf.went_blind("connection refused")
+    assert not shelf.went_blind("connection refused"), "the same reason again is no news"
+    assert shelf.blind_since == T0 + MINUTE
+
+
+def test_an_event_that_comes_twice_is_news_once() -> None:
+    shelf = a_shelf(a_node("n1", version=5))
+    assert shelf.apply([modified("n1", 11), modified("n1", 11)]) == 1
+
+
+def test_a_late_event_does_not_bring_back_the_past() -> None:
+    shelf = a_shelf(a_node("n1", version=9))
+    late = Event("DELETED", a_node("n1", version=8))
+    assert shelf.apply([modified("n1", 7), late]) == 0
+    assert shelf.objects["n1"].metadata.resource_version == "9"
+
+
+def test_versions_are_compared_as_numbers() -> None:
+    assert is_newer("100", than="99")
+    assert not is_newer("99", than="100")
+    assert is_newer("b", than="a"), "a server with its own kind of versions is taken at its word"
+
+
+def test_a_bookmark_moves_the_version_and_is_no_news() -> None:
+    shelf = a_shelf(a_node("n1"))
+    before = shelf.objects
+    assert shelf.apply([Event("BOOKMARK", Node(metadata=Meta(resource_version="77")))]) == 0
+    assert shelf.version == "77"
+    assert shelf.objects is before
+
+
+def test_a_picture_that_was_handed_out_never_changes() -> None:
+    shelf = a_shelf(a_node("n1", version=1))
+    before = shelf.objects
+    shelf.apply([modified("n1", 11), Event("ADDED", a_node("n2", version=12))])
+    assert set(before) == {"n1"}
+    assert before["n1"].metadata.resource_version == "1"
+    assert set(shelf.objects) == {"n1", "n2"}
+
+
+def test_a_list_removes_what_it_lacks_and_keeps_the_identity_of_what_did_not_change() -> None:
+    same = a_node("same", version=3)
+    shelf = a_shelf(same, a_node("gone", version=4))
+    news = shelf.replace(Contents({"same": a_node("same", version=3), "new": a_node("new", version=20)}), "20")
+    assert news == 2
+    assert set(shelf.objects) == {"same", "new"}
+    assert shelf.objects["same"] is same
+
+
+def test_an_unreadable_object_is_set_aside_and_its_last_readable_state_forgotten() -> None:
+    shelf = a_shelf(a_node("n1", version=1))
+    bad = UnreadableEvent("MODIFIED", SetAside("n1", "11", "Expected `str`, got `int`"))
+    assert shelf.apply([bad]) == 1
+    assert "n1" not in shelf.objects
+    assert shelf.set_aside["n1"].why == "Expected `str`, got `int`"
+    assert shelf.apply([modified("n1", 12)]) == 1
+    assert not shelf.set_aside
+    assert "n1" in shelf.objects
+
+
+def test_an_unreadable_object_that_is_deleted_is_no_longer_set_aside() -> None:
+    shelf = a_shelf()
+    shelf.apply([UnreadableEvent("ADDED", SetAside("n1", "11", "why"))])
+    assert shelf.apply([UnreadableEvent("DELETED", SetAside("n1", "12", "why"))]) == 1
+    assert not shelf.set_aside
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["MODIFIED", "DELETED"])), max_size=30), st.data())
+def test_repeating_any_part_of_the_history_changes_nothing(history: list[tuple[str, str]], data: st.DataObject) -> None:
+    """After a reconnect a server may tell again what it told before; the outcome must be that of the plain history."""
+    events = [Event(what, a_node(name, version=11 + n)) for n, (name, what) in enumerate(history)]
+    once, repeated = a_shelf(), a_shelf()
+    once.apply(events)
+    for place, event in enumerate(events):
+        repeated.apply([event])
+        back = data.draw(st.integers(0, 2))
+        again = [e for e in events[max(0, place - back) : place + 1] if e.object.name in repeated.objects]
+        assert repeated.apply(again) == 0
+    assert repeated.objects == once.objects

@@ -1,0 +1,51 @@
+"""Many changes make one pass; timers and resyncs are kept."""
+
+import asyncio
+
+from defib.observe.trigger import Cause, Trigger
+from defib.simulate.virtual_time import VirtualClock, run
+
+
+def test_a_burst_of_changes_makes_one_pass() -> None:
+    async def main(clock: VirtualClock) -> tuple[Cause, float, Cause]:
+        trigger = Trigger(clock, resync_seconds=300)
+        for _ in range(1000):
+            trigger.changed()
+        first = await trigger.wait()
+        then = clock.monotonic()
+        return first, then, await trigger.wait()
+
+    first, then, second = run(main)
+    assert (first, second) == (Cause.CHANGE, Cause.RESYNC)
+    assert then < 0.1
+
+
+def test_a_change_during_the_settling_time_belongs_to_the_same_pass() -> None:
+    async def main(clock: VirtualClock) -> list[Cause]:
+        trigger = Trigger(clock, resync_seconds=300, settle_seconds=1)
+        trigger.changed()
+        asyncio.get_running_loop().call_later(0.5, trigger.changed)
+        return [await trigger.wait(), await trigger.wait()]
+
+    assert run(main) == [Cause.CHANGE, Cause.RESYNC]
+
+
+def test_a_timer_wakes_at_its_moment_and_not_later_than_the_resync() -> None:
+    async def main(clock: VirtualClock) -> list[tuple[Cause, float]]:
+        trigger = Trigger(clock, resync_seconds=300)
+        woken = []
+        for due in (12.5, 10_000.0):
+            trigger.wake_at(due)
+            woken.append((await trigger.wait(), clock.monotonic()))
+        return woken
+
+    assert run(main) == [(Cause.TIMER, 12.5), (Cause.RESYNC, 312.5)]
+
+
+def test_a_moment_that_has_passed_wakes_at_once() -> None:
+    async def main(clock: VirtualClock) -> tuple[Cause, float]:
+        trigger = Trigger(clock, resync_seconds=300)
+        trigger.wake_at(-5.0)
+        return await trigger.wait(), clock.monotonic()
+
+    assert run(main) == (Cause.TIMER, 0.0)
