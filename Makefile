@@ -3,27 +3,71 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 # The first Python that is new enough; `make PYTHON=/path/to/python3.12 …` chooses another.
-PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(if $(shell $(p) -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo yes),$(p))))
+PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11,$(if $(shell $(p) -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo yes),$(p))))
 VENV := .venv
 BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+BENCH_VENV := .venv-bench
+COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11 pyproject.toml
 
 .PHONY: help
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-$(VENV)/.ready: requirements-dev.lock pyproject.toml
-	@test -n "$(PYTHON)" || { echo "Defib needs Python 3.11 or newer; install it, or name one: make PYTHON=/path/to/python3"; exit 1; }
-	@echo "Setting up $(VENV) (once) ..."
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --require-hashes -r requirements-dev.lock
-	@$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
-	@touch $@
+.PHONY: demo
+demo: $(READY) ## Watch an embedded cluster lose a node: DEMO="--seconds 30" passes options
+	@$(BIN)/defib demo $(DEMO)
+
+.PHONY: test
+test: check ## Everything: make check, the contracts and the end-to-end tests on a real control plane
+	@$(BIN)/python -m testbed build
+	@$(BIN)/pytest tests/contract tests/e2e tests/testbed --durations=10
+
+.PHONY: check
+check: $(READY) ## The inner loop, under a minute: lint, types, import contracts, unit, property and tidy tests
+	@$(BIN)/ruff format --check --quiet . || { echo "make format puts this right"; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/pytest -n 2 tests/unit tests/property tests/tidy --durations=5
+
+.PHONY: format
+format: $(READY) ## Format the code and mend what the linter can mend
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+.PHONY: cluster
+cluster: $(READY) ## A real control plane for you, until Ctrl-C
+	@$(BIN)/python -m testbed up
+
+.PHONY: bench
+bench: $(READY) $(BENCH_VENV)/.ready ## Measure CPU and memory against other clients on the real API server
+	@$(BIN)/python -m testbed build
+	@PYTHONPATH=src:. $(BENCH_VENV)/bin/python -m tests.bench
 
 .PHONY: setup
-setup: $(VENV)/.ready ## Make the virtual environment
+setup: $(READY) ## Make the virtual environment (the others do it by themselves)
 
 .PHONY: lock
-lock: setup ## Write the locked dependencies anew
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --python-version 3.11 pyproject.toml -o requirements.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --python-version 3.11 pyproject.toml --group dev -o requirements-dev.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --python-version 3.11 pyproject.toml --group bench -o requirements-bench.lock
+lock: $(READY) ## Write the locked dependencies anew
+	$(COMPILE) -o requirements.lock
+	$(COMPILE) --group dev -o requirements-dev.lock
+	$(COMPILE) --group bench -o requirements-bench.lock
+
+.PHONY: clean
+clean: ## Remove what was made in the checkout (the control plane's build cache stays)
+	@rm -rf $(VENV) $(BENCH_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(READY): requirements-dev.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Defib needs Python 3.11 or newer; install it, or name one: make PYTHON=/path/to/python3"; exit 1; }
+	@echo "Setting up $(VENV) (about a minute, once) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(BENCH_VENV)/.ready: requirements-bench.lock
+	@echo "Setting up $(BENCH_VENV) with the other clients (once) ..."
+	@$(PYTHON) -m venv $(BENCH_VENV)
+	@$(BENCH_VENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
+	@touch $@

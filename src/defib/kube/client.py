@@ -283,7 +283,8 @@ def _patch_request(ref: Ref[R], patch: Patch, subresource: str) -> Request:
         case JsonPatch(operations):
             content_type, encoded = JSON_PATCH, msgspec.json.encode(operations)
         case Apply():
-            whole = {"apiVersion": ref.kind.api_version, "kind": ref.kind.name, **patch.body}
+            metadata = {"name": ref.name, **patch.body.get("metadata", {})}  # without it nothing can be created
+            whole = {"apiVersion": ref.kind.api_version, "kind": ref.kind.name, **patch.body, "metadata": metadata}
             content_type, encoded = APPLY_PATCH, msgspec.json.encode(whole)
             query = {"fieldManager": patch.manager} | ({"force": "true"} if patch.force else {})
     return Request(method="PATCH", path=ref.path(subresource), query=query, body=encoded, content_type=content_type)

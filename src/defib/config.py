@@ -1,0 +1,327 @@
+"""Settings: read once, from flags, environment and file, checked, then frozen.
+
+One precedence: a flag beats the environment, the environment beats the file, the file beats the default.
+Each field carries its own description and form, and that is the only table: the command line's help, the reference
+page and the checks are made from it. All problems are told at once, each with where it came from.
+"""
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol, get_type_hints
+
+import msgspec
+
+PREFIX = "DEFIB_"
+FILE_VARIABLE = "DEFIB_CONFIG"
+PORT_MAX = 65535
+ANY_HOST = "0.0.0.0"  # noqa: S104  a pod's probes come from the node, so from outside
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where to listen. Port 0 means any free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Form(Protocol):
+    """What a setting's value looks like. `read` raises ValueError when it does not."""
+
+    @property
+    def allowed(self) -> str: ...
+
+    @property
+    def placeholder(self) -> str: ...
+
+    def read(self, value: object) -> Any: ...
+
+
+class Name(msgspec.Struct, frozen=True):
+    allowed: str
+    placeholder: str = "NAME"
+
+    def read(self, value: object) -> str:
+        if not isinstance(value, str) or not value.strip():
+            raise ValueError
+        return value
+
+
+class File(msgspec.Struct, frozen=True):
+    allowed: str = "the name of a file"
+    placeholder: str = "FILE"
+
+    def read(self, value: object) -> Path:
+        if not isinstance(value, str) or not value.strip():
+            raise ValueError
+        return Path(value)
+
+
+class Choice(msgspec.Struct, frozen=True):
+    options: tuple[str, ...]
+
+    @property
+    def placeholder(self) -> str:
+        return "|".join(self.options)
+
+    @property
+    def allowed(self) -> str:
+        return f"{', '.join(self.options[:-1])} or {self.options[-1]}"
+
+    def read(self, value: object) -> str:
+        if value not in self.options:
+            raise ValueError
+        return str(value)
+
+
+class Number(msgspec.Struct, frozen=True):
+    at_least: int
+    at_most: int
+    placeholder: str = "NUMBER"
+
+    @property
+    def allowed(self) -> str:
+        return f"a whole number from {self.at_least} to {self.at_most}"
+
+    def read(self, value: object) -> int:
+        number = int(value) if isinstance(value, int | str) and not isinstance(value, bool) else None
+        if number is None or not self.at_least <= number <= self.at_most:
+            raise ValueError
+        return number
+
+
+class Duration(msgspec.Struct, frozen=True):
+    at_least: str
+    at_most: str
+    placeholder: str = "DURATION"
+
+    @property
+    def allowed(self) -> str:
+        return f"a duration from {self.at_least} to {self.at_most}, such as 45s, 5m, 1h30m or plain seconds"
+
+    def read(self, value: object) -> float:
+        read = seconds(value)
+        if not seconds(self.at_least) <= read <= seconds(self.at_most):
+            raise ValueError
+        return read
+
+
+class HostAndPort(msgspec.Struct, frozen=True):
+    placeholder: str = "HOST:PORT"
+    allowed: str = "HOST:PORT such as 0.0.0.0:8081, [::1]:8081 or :8081 (all addresses)"
+
+    def read(self, value: object) -> Address:
+        match = (
+            re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:\s]*)):(\d{1,5})", value) if isinstance(value, str) else None
+        )
+        if not match or int(match[3]) > PORT_MAX:
+            raise ValueError
+        return Address(match[1] or match[2] or ANY_HOST, int(match[3]))
+
+
+UNIT_SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms])")
+
+
+def seconds(value: object) -> float:
+    """`90`, `"90"`, `"90s"` and `"1m30s"` are the same time. Raises ValueError for anything else."""
+    if isinstance(value, str) and (parts := PARTS.findall(value)) and "".join(n + u for n, u in parts) == value:
+        return sum(float(number) * UNIT_SECONDS[unit] for number, unit in parts)
+    number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
+    if not math.isfinite(number):
+        raise ValueError
+    return number
+
+
+def duration(length: float) -> str:
+    """The shortest way to write so many seconds."""
+    unit = next((unit for unit, size in UNIT_SECONDS.items() if length and length % size == 0), "s")
+    return f"{length / UNIT_SECONDS[unit]:g}{unit}"
+
+
+class About(msgspec.Struct, frozen=True):
+    """Stands on a field of Settings: what it is for, and what it may be."""
+
+    description: str
+    form: Form
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that can be chosen about a running operator."""
+
+    kubeconfig: Annotated[
+        Path | None,
+        About(
+            "The kubeconfig file. When not set: $KUBECONFIG, else ~/.kube/config, else the pod's own service account.",
+            File(),
+        ),
+    ] = None
+    context: Annotated[
+        str | None,
+        About("The context in the kubeconfig. When not set: its current context.", Name("the name of a context")),
+    ] = None
+    probes_address: Annotated[Address, About("Where /healthz, /readyz and /metrics are served.", HostAndPort())] = (
+        Address(ANY_HOST, 8081)
+    )
+    resync_seconds: Annotated[
+        float,
+        About("How often everything is looked at again, even if nothing changed.", Duration("1s", "1d")),
+    ] = 300.0
+    watch_stall_seconds: Annotated[
+        float,
+        About(
+            "How long a watch may be silent, without even a bookmark, before it is held to be dead and opened again.",
+            Duration("1s", "1h"),
+        ),
+    ] = 90.0
+    requests_per_second: Annotated[
+        int, About("The most requests to the API server that are started per second, over time.", Number(1, 100000))
+    ] = 500
+    requests_in_flight: Annotated[
+        int, About("The most requests to the API server that run at the same time.", Number(1, 10000))
+    ] = 64
+    log_format: Annotated[
+        Literal["auto", "json", "pretty"],
+        About(
+            "One JSON object per line, or lines for people; auto is pretty on a terminal and JSON elsewhere.",
+            Choice(("auto", "json", "pretty")),
+        ),
+    ] = "auto"
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        About(
+            "The least important lines that are still written. With debug, errors come with their traceback.",
+            Choice(("debug", "info", "warning", "error")),
+        ),
+    ] = "info"
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the table. `key` is its name in a file; the unit is not part of it, since a duration carries its own."""
+
+    field: str
+    about: About
+    default: Any
+
+    @property
+    def key(self) -> str:
+        return self.field.removesuffix("_seconds") if isinstance(self.about.form, Duration) else self.field
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.key.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        return PREFIX + self.key.upper()
+
+    @property
+    def default_text(self) -> str:
+        if self.default is None:
+            return ""
+        return duration(self.default) if isinstance(self.about.form, Duration) else str(self.default)
+
+
+def _table() -> Iterator[Setting]:
+    hints = get_type_hints(Settings, include_extras=True)
+    for field in msgspec.structs.fields(Settings):
+        (about,) = hints[field.name].__metadata__
+        yield Setting(field=field.name, about=about, default=field.default)
+
+
+SETTINGS: tuple[Setting, ...] = tuple(_table())
+BY_KEY = {setting.key: setting for setting in SETTINGS}
+
+
+class BadSettings(Exception):
+    """Some settings cannot be used. Each problem is one line that says where, what and what is allowed instead."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A value as somebody gave it, and where."""
+
+    source: str
+    key: str
+    value: object
+
+
+def load(flags: Mapping[str, str], environ: Mapping[str, str], read_file: Callable[[str], str]) -> Settings:
+    """The settings in force. `flags` has the keys of the table, and `config` for the file. Raises BadSettings."""
+    problems: list[str] = []
+    path = flags.get("config") or environ.get(FILE_VARIABLE, "")
+    named_by = "--config" if flags.get("config") else FILE_VARIABLE
+    given = [*_in_file(path, named_by, read_file, problems)] if path else []
+    given += _in_environment(environ, problems)
+    given += [Given(BY_KEY[key].flag, key, value) for key, value in flags.items() if key != "config"]
+    values: dict[str, Any] = {}
+    for one in given:  # the weakest source first, so that a stronger one overwrites it
+        setting = BY_KEY[one.key]
+        try:
+            values[setting.field] = setting.about.form.read(one.value)
+        except ValueError:
+            problems.append(f"{one.source}: {one.value!r} is not {setting.about.form.allowed}")
+    if problems:
+        raise BadSettings(problems)
+    return Settings(**values)
+
+
+def _in_environment(environ: Mapping[str, str], problems: list[str]) -> Iterator[Given]:
+    """An empty variable counts as not set: that is how manifests leave one out."""
+    known = {setting.variable: setting for setting in SETTINGS}
+    for name in sorted(environ):
+        if name in known:
+            if environ[name]:
+                yield Given(name, known[name].key, environ[name])
+        elif name.startswith(PREFIX) and name != FILE_VARIABLE and not SERVICE_LINK.search(name):
+            problems.append(f"{name}: no such setting{_nearest(name, [*known, FILE_VARIABLE], PREFIX)}")
+
+
+# Kubernetes tells every pod where the services of its namespace are. For a service called defib or defib-…,
+# those variables start like ours, and are none of our business.
+SERVICE_LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$")
+
+
+def _in_file(path: str, named_by: str, read_file: Callable[[str], str], problems: list[str]) -> Iterator[Given]:
+    import yaml
+
+    try:
+        text = read_file(path)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        values = yaml.safe_load(text)
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else "it is not text"
+        problems.append(f"{named_by}: cannot read {path}: {why}")
+        return
+    except yaml.YAMLError as error:
+        problems.append(f"{path}: this is not YAML: {' '.join(str(error).split())}")
+        return
+    if root is None:
+        return
+    if not isinstance(values, dict):
+        problems.append(f"{path}: must be a mapping of settings to values, such as 'log_level: debug'")
+        return
+    seen: set[str] = set()
+    for node, _ in root.value:
+        key, source = node.value, f"{path} line {node.start_mark.line + 1}: {node.value}"
+        if key in seen:
+            problems.append(f"{source}: given twice")
+        elif key not in BY_KEY:
+            problems.append(f"{source}: no such setting{_nearest(key, list(BY_KEY))}")
+        else:
+            yield Given(source, key, values[key])
+        seen.add(key)
+
+
+def _nearest(name: str, names: list[str], prefix: str = "") -> str:
+    """The prefix that all names share says nothing about which was meant."""
+    near = difflib.get_close_matches(name.removeprefix(prefix), [n.removeprefix(prefix) for n in names], n=1)
+    return f"; did you mean {prefix}{near[0]}?" if near else f"; there are {', '.join(names)}"

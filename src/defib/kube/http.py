@@ -1,0 +1,323 @@
+"""The transport that reaches a real API server, on aiohttp.
+
+It sends what it is given, once; only a 401 makes it fetch newer credentials and ask a second time. Every way in which
+no answer comes ends as one Unreachable line that says what to do. An aiohttp error holds the request's headers, and
+so our credentials: none is ever chained to ours.
+"""
+
+import asyncio
+import os
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from urllib.parse import quote, urlencode, urlsplit
+
+import aiohttp
+import msgspec
+from multidict import CIMultiDict
+from yarl import URL
+
+from defib import __version__
+from defib.clock import Clock
+from defib.kube.credentials import (
+    Credentials,
+    Exec,
+    Fixed,
+    FromTokenFile,
+    KeyPair,
+    Password,
+    Presented,
+    Secret,
+    Source,
+    Token,
+    TokenFile,
+    WatchedText,
+    basic,
+    bearer,
+    tls_context,
+)
+from defib.kube.errors import BadConfig, Status, Unreachable
+from defib.kube.exec_plugin import ExecPlugin
+from defib.kube.kubeconfig import Connection, load_connection
+from defib.kube.transport import Request, Response
+
+CONNECT_SECONDS_MAX = 10.0
+UNAUTHORIZED = 401
+PROXY_AUTH_REQUIRED = 407
+
+# The first that fits is told.
+_TROUBLES: tuple[tuple[type[Exception], str], ...] = (
+    (aiohttp.ClientConnectorDNSError, "no such host; is the address in {source} right, and does DNS work?"),
+    (aiohttp.ClientProxyConnectionError, "{why}; is the proxy running, and is proxy-url in {source} right?"),
+    (ssl.SSLError, "TLS failed: {why}; does the address in {source} speak HTTPS?"),
+    (TimeoutError, "no connection in time; is a firewall or a VPN in the way, and is the address in {source} right?"),
+    (aiohttp.ClientConnectorError, "{why}; is the API server running, and is the address in {source} right?"),
+    (aiohttp.ClientResponseError, "it does not speak HTTP; is the address in {source} right?"),
+    (Exception, "it closed the connection without an answer ({why}); is it being restarted?"),
+)
+
+# By OpenSSL's number for why a certificate is not accepted (x509_vfy.h).
+_WRONG_NAME = "its certificate is for another name; correct the address in {source}, or set tls-server-name there"
+_DISTRUST = {
+    9: "its certificate is not valid yet; is this machine's clock right?",
+    10: "its certificate has expired; renew it on the server, or correct this machine's clock",
+    62: _WRONG_NAME,
+    64: _WRONG_NAME,
+}
+_UNKNOWN_CA = "its certificate is not signed by a CA that {source} names; put the cluster's CA there"
+
+
+async def connect(
+    kubeconfig: Path | None, context: str | None, environ: Mapping[str, str], clock: Clock
+) -> "HttpTransport":
+    """A transport to the cluster that these flags and this environment mean. Nothing is sent yet."""
+    connection = await asyncio.to_thread(load_connection, kubeconfig, context, environ)
+    return await open_transport(connection, environ, clock)
+
+
+async def open_transport(connection: Connection, environ: Mapping[str, str], clock: Clock) -> "HttpTransport":
+    """Raises BadConfig when the certificates at hand cannot be used."""
+    credentials = Credentials(connection.user, _source(connection, environ, clock), clock)
+    transport = HttpTransport(connection, credentials, clock)
+    try:
+        await transport.check_certificates()
+    except BadConfig:
+        await transport.close()
+        raise
+    return transport
+
+
+class HttpTransport:
+    """One session with one API server. Make it inside the event loop that uses it."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        credentials: Credentials,
+        clock: Clock,
+        *,
+        gzip: bool = False,
+        connect_seconds_max: float = CONNECT_SECONDS_MAX,
+    ) -> None:
+        self.connection = connection
+        self._credentials = credentials
+        self._tls = _Tls(connection, clock)
+        self._proxy = connection.proxy_url.reveal() if connection.proxy_url else None
+        self._session = aiohttp.ClientSession(
+            # The client above bounds what is in flight; a watch may hold its connection for as long as it likes.
+            connector=aiohttp.TCPConnector(limit=0),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, connect=connect_seconds_max),
+            headers={
+                "User-Agent": f"defib/{__version__}",
+                # Unpacking costs more CPU than the bytes are worth inside a data centre.
+                "Accept-Encoding": "gzip" if gzip else "identity",
+            },
+        )
+
+    async def check_certificates(self) -> None:
+        """Raises BadConfig when they cannot be used. Runs no plugin, sends nothing."""
+        if self._is_tls:
+            await self._tls.context(await self._credentials.own_key_pair())
+
+    @asynccontextmanager
+    async def send(self, request: Request) -> AsyncIterator[Response]:
+        answer = await self._answer(request)
+        try:
+            yield answer
+        finally:
+            answer.close()
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    @property
+    def _is_tls(self) -> bool:
+        return self.connection.server.startswith("https:")
+
+    async def _answer(self, request: Request) -> "_Answer | _Refusal":
+        presented = await self._credentials.current()
+        answer = await self._exchange(request, presented)
+        if answer.status != UNAUTHORIZED:
+            return answer
+        refusal = await self._refusal(answer)
+        renewed = await self._credentials.renewed(presented)
+        if renewed == presented:
+            return refusal
+        # A refused request was not carried out, so any may be repeated, also a write.
+        answer = await self._exchange(request, renewed)
+        return answer if answer.status != UNAUTHORIZED else await self._refusal(answer)
+
+    async def _exchange(self, request: Request, presented: Presented) -> "_Answer":
+        headers = CIMultiDict([("Accept", request.accept), *self._credentials.headers(presented)])
+        if request.body:
+            headers["Content-Type"] = request.content_type
+        tls = await self._tls.context(presented.key_pair) if self._is_tls else True
+        with self._told(request):
+            response = await self._session.request(
+                request.method,
+                _url(self.connection.server, request),
+                data=request.body or None,
+                headers=headers,
+                allow_redirects=False,  # they would take our credentials elsewhere
+                ssl=tls,
+                server_hostname=self.connection.tls_server_name or None,
+                proxy=self._proxy,
+            )
+        return _Answer(response, f"{request}: the connection to {self.connection.server} broke in mid-answer")
+
+    @contextmanager
+    def _told(self, request: Request) -> Iterator[None]:
+        try:
+            yield
+        except (aiohttp.ClientError, OSError) as error:
+            if isinstance(error, aiohttp.ClientConnectorCertificateError):
+                self._tls.doubt()
+            raise Unreachable(f"{request}: {_trouble(error, self.connection)}") from None
+
+    async def _refusal(self, answer: "_Answer") -> "_Refusal":
+        try:
+            body = await answer.read()
+        finally:
+            answer.close()
+        try:
+            status = msgspec.json.decode(body, type=Status)
+        except msgspec.DecodeError:
+            status = Status(reason="Unauthorized")  # a proxy's page explains nothing and may hold anything
+        said = status.message or "Unauthorized"
+        told = msgspec.structs.replace(status, message=f"{said} ({self.connection.source}): {self._credentials.advice}")
+        return _Refusal(answer.headers, msgspec.json.encode(told))
+
+
+class _Answer:
+    """A response whose body is still on its way."""
+
+    def __init__(self, response: aiohttp.ClientResponse, when_broken: str) -> None:
+        self._response = response
+        self._when_broken = when_broken
+        self.status = response.status
+        self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
+
+    async def read(self) -> bytes:
+        with self._told():
+            return await self._response.read()
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        while True:
+            with self._told():
+                chunk = await self._response.content.readany()
+            if not chunk:
+                return
+            yield chunk
+
+    def close(self) -> None:
+        """A body that was read to its end has given its connection back already; any other loses it here."""
+        self._response.close()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except (aiohttp.ClientError, OSError):
+            raise Unreachable(self._when_broken) from None
+
+
+class _Refusal:
+    """A 401 that came even with the newest credentials: the server's own words, and what to do."""
+
+    status = UNAUTHORIZED
+
+    def __init__(self, headers: Mapping[str, str], body: bytes) -> None:
+        self.headers = headers
+        self._body = body
+
+    async def read(self) -> bytes:
+        return self._body
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        yield self._body
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Tls:
+    """The TLS settings for new connections, made anew when a file behind them was replaced."""
+
+    def __init__(self, connection: Connection, clock: Clock) -> None:
+        self._connection = connection
+        self._ca = WatchedText(connection.ca, clock) if connection.ca else None
+        self._one_at_a_time = asyncio.Lock()
+        self._made_of: tuple[Secret | None, KeyPair | None] = (None, None)
+        self._context: ssl.SSLContext | None = None
+        self._is_in_doubt = False
+
+    def doubt(self) -> None:
+        """The server's certificate was not accepted: perhaps its CA was replaced, so look before the next attempt."""
+        self._is_in_doubt = True
+
+    async def context(self, key_pair: KeyPair | None) -> ssl.SSLContext:
+        async with self._one_at_a_time:
+            ca = await self._ca.content(now=self._is_in_doubt) if self._ca else None
+            self._is_in_doubt = False
+            if self._context is None or self._made_of != (ca, key_pair):
+                self._context = await self._make(ca, key_pair)
+                self._made_of = (ca, key_pair)
+            return self._context
+
+    async def _make(self, ca: Secret | None, key_pair: KeyPair | None) -> ssl.SSLContext:
+        verify = not self._connection.insecure_skip_tls_verify
+        try:
+            return await asyncio.to_thread(tls_context, self._connection.source, ca, key_pair, verify=verify)
+        except BadConfig:
+            if self._context is None:
+                raise
+            return self._context  # in the middle of a replacement: the certificate is new and the key is not yet
+
+
+def _source(connection: Connection, environ: Mapping[str, str], clock: Clock) -> Source:
+    match connection.user.login:
+        case Token(token):
+            return Fixed(bearer(token))
+        case TokenFile(path):
+            return FromTokenFile(path, clock)
+        case Password() as login:
+            return Fixed(basic(login))
+        case Exec():
+            return ExecPlugin(connection, environ, clock)
+        case None:
+            return Fixed(Presented())
+
+
+def _url(server: str, request: Request) -> URL:
+    query = f"?{urlencode(request.query)}" if request.query else ""
+    return URL(f"{server}{quote(request.path, safe='/:')}{query}", encoded=True)
+
+
+def _trouble(error: Exception, connection: Connection) -> str:
+    """Why no answer came, and what to do about it."""
+    source, proxy = connection.source, _proxy_address(connection)
+    way = f"{connection.server} through proxy {proxy}" if proxy else connection.server
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        is_proxy = bool(proxy) and urlsplit(f"//{proxy}").hostname == error.host
+        who = f"proxy {proxy}" if is_proxy else connection.server
+        code = getattr(error.certificate_error, "verify_code", 0)
+        return f"cannot trust {who}: {_DISTRUST.get(code, _UNKNOWN_CA).format(source=source)}"
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        what = "wants another user name and password" if error.status == PROXY_AUTH_REQUIRED else f"said {error.status}"
+        return f"cannot reach {way}: the proxy {what}; correct proxy-url in {source}"
+    text = next(text for kind, text in _TROUBLES if isinstance(error, kind))
+    return f"cannot reach {way}: {text.format(source=source, why=_why(error))}"
+
+
+def _why(error: Exception) -> str:
+    origin = getattr(error, "os_error", error)
+    if isinstance(origin, ssl.SSLError):
+        return (origin.reason or "TLS error").lower().replace("_", " ")
+    return os.strerror(origin.errno).lower() if isinstance(origin, OSError) and origin.errno else type(origin).__name__
+
+
+def _proxy_address(connection: Connection) -> str:
+    """Host and port; the rest may be a password."""
+    return urlsplit(connection.proxy_url.reveal()).netloc.rpartition("@")[2] if connection.proxy_url else ""

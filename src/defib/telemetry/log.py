@@ -1,0 +1,161 @@
+"""Logs: a fixed sentence and fields, as JSON lines for machines or as text for people.
+
+Lines of libraries (the standard `logging`) take the same way out. Nothing secret and nothing that could steer a
+terminal gets through, and a reader that went away never stops the operator.
+"""
+
+import logging
+import os
+import re
+import traceback
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+import structlog
+from structlog.typing import EventDict, WrappedLogger
+
+from defib.clock import Clock
+
+Style = Literal["json", "pretty", "colour"]
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+COLOURS = {"debug": "2", "info": "32", "warning": "33", "error": "31", "critical": "31"}
+REDACTED = "[redacted]"
+SECRET_KEYS = ("token", "password", "passwd", "authorization", "cookie", "secret", "keydata", "privatekey")
+BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{16,}")
+# Control characters move the cursor and change colours; the others turn the direction of text around or end lines.
+STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """The same text, with whatever could steer a terminal or break a line shown as an escape."""
+    return STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def set_up(*, style: Style, level: str, fd: int, clock: Clock) -> None:
+    """From here on, all logs of this process go to the open file `fd`. May be called again."""
+    structlog.configure(
+        processors=[_Stamp(clock), _exception, _cleaned, _as_json if style == "json" else _AsText(style == "colour")],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=lambda *names: _Sink(fd, *names),
+    )
+    root = logging.getLogger()
+    root.handlers = [_Bridge()]
+    root.setLevel(LEVELS[level])
+    logging.captureWarnings(capture=True)
+
+
+def style_for(log_format: str, *, terminal: bool, environ: Mapping[str, str]) -> Style:
+    """What `auto` means here. Colours only on a terminal, and not where NO_COLOR asks for none."""
+    if log_format == "json" or (log_format == "auto" and not terminal):
+        return "json"
+    return "colour" if terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb" else "pretty"
+
+
+class _Sink:
+    """Writes past Python's buffers: what cannot be written now is lost, and does not come back at exit as an error."""
+
+    def __init__(self, fd: int, name: str = "") -> None:
+        self._fd = fd
+        self.name = name
+
+    def msg(self, line: bytes) -> None:
+        try:
+            while line:
+                line = line[os.write(self._fd, line) :]
+        except OSError:
+            pass  # closed, full or gone: there is nobody left to tell, and guarding nodes matters more
+
+    debug = info = warning = warn = error = critical = exception = log = msg
+
+
+class _Bridge(logging.Handler):
+    """What libraries log by the standard way goes out as ours does."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            event = record.getMessage()
+        except (TypeError, ValueError):  # a library's format string that does not fit its arguments
+            event = str(record.msg)
+        level = min(max(record.levelno // 10 * 10, logging.DEBUG), logging.CRITICAL)
+        structlog.get_logger(record.name).log(level, event, exc_info=record.exc_info)
+
+
+class _Stamp:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def __call__(self, sink: WrappedLogger, method: str, fields: EventDict) -> EventDict:
+        time = self._clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        named = {"logger": sink.name} if sink.name else {}
+        return {"time": time, "level": method, "event": fields.pop("event", ""), **named, **fields}
+
+
+def _exception(_: WrappedLogger, __: str, fields: EventDict) -> EventDict:
+    """`exc_info` may be an error, the triple of `sys.exc_info`, or True for the one being handled."""
+    given = fields.pop("exc_info", None)
+    if isinstance(given, BaseException):
+        fields["exception"] = "".join(traceback.format_exception(given))
+    elif isinstance(given, tuple) and given[1] is not None:
+        fields["exception"] = "".join(traceback.format_exception(*given))
+    elif given is True:
+        fields["exception"] = traceback.format_exc()
+    return fields
+
+
+def _cleaned(_: WrappedLogger, __: str, fields: EventDict) -> EventDict:
+    cleaned: EventDict = _clean(msgspec.to_builtins(fields, enc_hook=_plain, str_keys=True))
+    if "exception" in fields:  # keeps its lines, which the renderers indent or encode
+        cleaned["exception"] = "\n".join(_clean(line) for line in str(fields["exception"]).splitlines())
+    return cleaned
+
+
+def _plain(value: object) -> str:
+    return f"{type(value).__name__}: {value}" if isinstance(value, BaseException) else str(value)
+
+
+def _clean(value: Any) -> Any:
+    match value:
+        case str():
+            return printable(BEARER.sub(rf"\1 {REDACTED}", value))
+        case dict():
+            return {printable(str(k)): REDACTED if _is_secret(str(k)) else _clean(v) for k, v in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_clean(one) for one in value]
+        case _:
+            return value
+
+
+def _is_secret(key: str) -> bool:
+    return re.sub(r"[^a-z]", "", key.lower()).endswith(SECRET_KEYS)
+
+
+def _as_json(_: WrappedLogger, __: str, fields: EventDict) -> bytes:
+    return msgspec.json.encode(fields) + b"\n"
+
+
+class _AsText:
+    """`12:00:01.234 warning watch is silent  kind=nodes seconds=90`"""
+
+    def __init__(self, coloured: bool) -> None:
+        self._coloured = coloured
+
+    def __call__(self, _: WrappedLogger, level: str, fields: EventDict) -> bytes:
+        time, event = fields.pop("time")[11:23], fields.pop("event")
+        shown_level = fields.pop("level")
+        exception = fields.pop("exception", "")
+        values = " ".join(f"{self._paint('2', key + '=')}{_text(value)}" for key, value in fields.items())
+        head = f"{self._paint('2', time)} {self._paint(COLOURS.get(level, '0'), f'{shown_level:7}')} {event}"
+        lines = [f"{head}  {values}".rstrip(), *(f"    {line}" for line in exception.splitlines())]
+        return ("\n".join(lines) + "\n").encode()
+
+    def _paint(self, colour: str, text: str) -> str:
+        return f"\x1b[{colour}m{text}\x1b[0m" if self._coloured else text
+
+
+def _text(value: Any) -> str:
+    """Quoted only where a reader could not see its end otherwise."""
+    if isinstance(value, str) and value and not re.search(r'[\s"=]', value):
+        return value
+    return msgspec.json.encode(value).decode()
