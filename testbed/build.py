@@ -123,7 +123,7 @@ def _build(recipe: Recipe, home: Path, say: Say) -> None:
     finally:
         compiling.end()
     compiling.log.unlink()
-    say(f"control plane: built in {compiling.minutes():.0f} min, kept in {home}")
+    say(f"control plane: built in {compiling.minutes():.1f} min, kept in {home}")
 
 
 class _Compiling:
@@ -194,7 +194,7 @@ class _Compiling:
         try:
             process.wait(timeout=PROGRESS_EVERY)
         except subprocess.TimeoutExpired:
-            self._say(f"control plane: {progress()}, {self.minutes():.0f} min")
+            self._say(f"control plane: {progress()}, {self.minutes():.1f} min")
 
 
 def _lines(path: Path, holding: bytes = b"") -> int:

@@ -39,6 +39,8 @@ class ControlPlane:
     def __init__(self, programs: Programs, settings: Settings | None = None, *, directory: Path | None = None) -> None:
         self._programs = programs
         self._settings = settings or Settings()
+        missing = set(self._settings.components) - set(programs)
+        assert not missing, f"these settings need {', '.join(missing)} too: were the programs asked for as api_only?"
         self._wished_directory = directory
         self._keep = False
         self._components: dict[Program, Component] = {}

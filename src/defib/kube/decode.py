@@ -61,6 +61,18 @@ class _List(msgspec.Struct, Generic[T], frozen=True):
     items: list[T] | None = None
 
 
+class _NamedMeta(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _Named(msgspec.Struct, frozen=True):
+    """As little of an object as is needed to say which one it is."""
+
+    metadata: _NamedMeta
+
+
 class _RawEvent(msgspec.Struct, frozen=True):
     type: str
     object: msgspec.Raw
@@ -110,10 +122,11 @@ def _read_or_set_aside(raw: msgspec.Raw, kind: type[R]) -> R | SetAside:
     except msgspec.DecodeError as error:
         why = str(error)
     try:
-        known: Resource = decoder(Resource).decode(raw)
+        named: _Named = decoder(_Named).decode(raw)
     except msgspec.DecodeError:
-        return SetAside("", "", why)  # not even a name: it is counted, and can only be found by looking at the server
-    return SetAside(known.key, known.metadata.resource_version, why)
+        return SetAside("", "", why)  # not even a name: it can be counted, and no more
+    meta = named.metadata
+    return SetAside(f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name, meta.resource_version, why)
 
 
 def decode_event(line: bytes, kind: type[R]) -> Event[R] | UnreadableEvent:
@@ -137,7 +150,11 @@ def _decode_event_piecemeal(line: bytes, kind: type[R]) -> Event[R] | Unreadable
     except msgspec.DecodeError as error:
         raise Unreadable(f"cannot read a watch event: {error}") from error
     item = _read_or_set_aside(raw.object, kind)
-    return UnreadableEvent(raw.type, item) if isinstance(item, SetAside) else Event(raw.type, item)
+    if not isinstance(item, SetAside):
+        return Event(raw.type, item)
+    if not item.key:
+        raise Unreadable(f"cannot tell which object changed: {item.why}")
+    return UnreadableEvent(raw.type, item)
 
 
 class LineBuffer:

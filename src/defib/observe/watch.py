@@ -30,6 +30,10 @@ LISTING_SECONDS = 120.0
 Batch = list[Event[R] | UnreadableEvent]
 
 
+class Silent(Unreachable):
+    """The stream is open and says nothing, not even that nothing happened."""
+
+
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """How long a watcher believes in what it has."""
 
@@ -106,7 +110,7 @@ class Watcher(Generic[R]):
                         else:
                             fresh = self._take_initial(fresh, batch)
             except TimeoutError as error:  # a silent watch is not a healthy watch
-                raise Unreachable(f"the watch was silent for {limit:g} s") from error
+                raise Silent(f"the watch was silent for {limit:g} s") from error
         if fresh is not None:
             raise Unreachable("the stream ended before the list was complete")
 
@@ -154,8 +158,8 @@ class Watcher(Generic[R]):
         """Note that we lost sight and what the next try needs; the least pause before it."""
         if isinstance(error, Gone):
             self._list_again("expired")
-        elif isinstance(error, Refused) and any(c.reason == "ResourceVersionTooLarge" for c in error.status.causes):
-            self._list_again("server went back")  # restored from a backup: our version lies in its future
+        elif isinstance(error, Silent):
+            self._list_again("silent")  # a server restored from a backup says nothing until it is past our version
         elif isinstance(error, Unreadable):
             self._list_again("unreadable")
         if self._shelf.went_blind(str(error)):
