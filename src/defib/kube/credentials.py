@@ -19,6 +19,7 @@ from defib.clock import Clock
 from defib.kube.errors import BadConfig
 
 RECHECK_SECONDS = 60.0
+CERTIFICATE_BEGINS = "-----BEGIN CERTIFICATE-----"
 HEADER_TOKEN = "!#$&'*+-.^_`|~"  # noqa: S105 - the punctuation that a header's name may have, RFC 9110
 
 
@@ -141,8 +142,8 @@ class Fixed:
     async def current(self) -> Presented:
         return self._presented
 
-    async def renewed(self, refused: Presented) -> Presented:
-        return refused
+    async def renewed(self, _refused: Presented) -> Presented:
+        return self._presented
 
 
 class WatchedText:
@@ -246,12 +247,15 @@ def is_clean_header(text: str) -> bool:
 
 def tls_context(connection_source: str, ca: Secret | None, key_pair: KeyPair | None, *, verify: bool) -> ssl.SSLContext:
     """Whom we trust and what we show. Slow, and it uses files: keep it off the event loop."""
+    bad_ca = BadConfig(
+        f"the certificate authority of {connection_source} is not a PEM certificate; put the cluster's CA there"
+    )
+    if ca is not None and CERTIFICATE_BEGINS not in ca.reveal():
+        raise bad_ca  # checked here, since an empty text would mean that the system's CAs are trusted
     try:
         context = ssl.create_default_context(cadata=ca.reveal() if ca else None)
     except ssl.SSLError:
-        raise BadConfig(
-            f"the certificate authority of {connection_source} is not a PEM certificate; put the cluster's CA there"
-        ) from None
+        raise bad_ca from None
     # As Go does: an intermediate may be the anchor, and a CA made by kubeadm's older relatives is good enough.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
@@ -267,7 +271,7 @@ def tls_context(connection_source: str, ca: Secret | None, key_pair: KeyPair | N
 def _load_key_pair(context: ssl.SSLContext, key_pair: KeyPair, connection_source: str) -> None:
     certificate, key = key_pair.certificate.reveal(), key_pair.key.reveal()
     whose = f"of {connection_source}"
-    if "-----BEGIN CERTIFICATE-----" not in certificate:
+    if CERTIFICATE_BEGINS not in certificate:
         raise BadConfig(f"the client certificate {whose} is not a PEM certificate; put the right one there")
     if "PRIVATE KEY-----" not in key:
         raise BadConfig(f"the client key {whose} is not a PEM private key; put the right one there")

@@ -14,7 +14,8 @@
     ├── Unreachable           no whole answer came; a write may or may not have been applied
     │   └── DeadlineExceeded  not within the time we gave it
     ├── Unreadable            an answer came that we cannot decode
-    └── BadConfig             our kubeconfig or credentials cannot be used; says what to do
+    ├── BadConfig             our kubeconfig or credentials cannot be used; says what to do
+    └── UnknownKind           the server has no such kind, now; says what to do
 
 The server's own message is kept word for word. Request bodies, headers and credentials never enter an error.
 """
@@ -97,6 +98,13 @@ class Unreadable(KubeError): ...
 
 
 class BadConfig(KubeError): ...
+
+
+class UnknownKind(KubeError):
+    def __init__(self, kind: str, group: str, version: str = "") -> None:
+        where = f"group {group}" if group else "the core group"
+        at = f" at version {version}" if version else ""
+        super().__init__(f"the cluster has no kind {kind} in {where}{at}: is its CRD installed?")
 
 
 HTTP_SERVER_FAILED = 500

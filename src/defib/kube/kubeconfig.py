@@ -275,7 +275,7 @@ def _chosen(merged: _Merged, name: str) -> _Context:
     if name not in merged.contexts:
         close = difflib.get_close_matches(name, known, n=1)
         meant = f"did you mean {close[0]!r}? " if close else ""
-        raise BadConfig(f"kubeconfig {merged.files} has no context {name!r}; {meant}It has: {listed}")
+        raise BadConfig(f"kubeconfig {merged.files} has no context {name!r}; {meant}it has: {listed}")
     return merged.contexts[name]
 
 
