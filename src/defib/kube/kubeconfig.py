@@ -30,6 +30,7 @@ from defib.kube.credentials import (
     is_clean_header,
 )
 from defib.kube.errors import BadConfig
+from defib.kube.proxies import proxy_for
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
@@ -138,6 +139,16 @@ def load_connection(
     service_account: Path = SERVICE_ACCOUNT,
 ) -> Connection:
     """The connection a person means by these flags and this environment. Reads files: keep it off the event loop."""
+    connection = _named_connection(kubeconfig, context, environ, service_account)
+    if connection.proxy_url is not None or not (asked := proxy_for(connection.server, environ)):
+        return connection
+    proxy = _proxy(Secret(asked), "the environment (HTTPS_PROXY, HTTP_PROXY)")
+    return msgspec.structs.replace(connection, proxy_url=proxy)
+
+
+def _named_connection(
+    kubeconfig: Path | None, context: str | None, environ: Mapping[str, str], service_account: Path
+) -> Connection:
     files = _read_files(kubeconfig, environ)
     if files:
         merged = _Merged(files=", ".join(str(path) for path in files))

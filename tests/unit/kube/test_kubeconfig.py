@@ -307,3 +307,18 @@ def test_an_unknown_context_on_the_command_line_lists_the_known_ones(tmp_path: P
     file = written(tmp_path / "config", a_kubeconfig(contexts=contexts))
     line = refused(file, "deb")
     assert line == f"kubeconfig {file} has no context 'deb'; did you mean 'dev'? it has: 'dev', 'prod'"
+
+
+def test_the_proxy_of_the_environment_is_used_unless_the_cluster_names_its_own(tmp_path: Path) -> None:
+    environ = {"HTTPS_PROXY": "http://corp:3128", "NO_PROXY": "west"}
+    plain = written(tmp_path / "plain", a_kubeconfig())
+    own = written(tmp_path / "own", a_kubeconfig(cluster={"proxy-url": "http://mine:3128"}))
+    spared = written(tmp_path / "spared", a_kubeconfig(cluster={"server": "https://west:6443"}))
+    proxies = [load_connection(path, None, environ).proxy_url for path in (plain, own, spared)]
+    assert proxies == [Secret("http://corp:3128"), Secret("http://mine:3128"), None]
+
+
+def test_a_proxy_of_the_environment_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    told = refused(written(tmp_path / "config", a_kubeconfig()), environ={"HTTPS_PROXY": "socks5://corp:1080"})
+    assert "HTTPS_PROXY" in told
+    assert "socks5" in told
