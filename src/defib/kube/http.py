@@ -6,6 +6,7 @@ so our credentials: none is ever chained to ours.
 """
 
 import asyncio
+import io
 import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
@@ -45,6 +46,7 @@ from defib.kube.transport import Request, Response
 CONNECT_SECONDS_MAX = 10.0
 UNAUTHORIZED = 401
 PROXY_AUTH_REQUIRED = 407
+BODY_AT_ONCE_BYTES = 2**20
 
 # The first that fits is told.
 _TROUBLES: tuple[tuple[type[Exception], str], ...] = (
@@ -158,7 +160,7 @@ class HttpTransport:
             response = await self._session.request(
                 request.method,
                 _url(self.connection.server, request),
-                data=request.body or None,
+                data=_payload(request.body),
                 headers=headers,
                 allow_redirects=False,  # they would take our credentials elsewhere
                 ssl=tls,
@@ -288,6 +290,13 @@ def _source(connection: Connection, environ: Mapping[str, str], clock: Clock) ->
             return ExecPlugin(connection, environ, clock)
         case None:
             return Fixed(Presented())
+
+
+def _payload(body: bytes) -> bytes | io.BytesIO | None:
+    """What is big goes as a stream: written in one go it would hold up the event loop."""
+    if len(body) > BODY_AT_ONCE_BYTES:
+        return io.BytesIO(body)
+    return body or None
 
 
 def _url(server: str, request: Request) -> URL:
