@@ -161,12 +161,14 @@ async def run(settings: Settings) -> None:
         address = settings.probes_address
         async with serving(operator.probes(), address.host, address.port) as port:
             log.info("operator started", version=__version__, probes=f"http://{address.host}:{port}/")
-            await operator.run()
+            try:
+                await operator.run()
+            finally:
+                log.info("operator stopped")
     except CannotListen as error:
         raise StartFailed(str(error)) from error
     finally:
         await operator.close()
-        log.info("operator stopped")
 
 
 async def server_version(settings: Settings) -> str:

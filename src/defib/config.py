@@ -175,7 +175,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     watch_stall_seconds: Annotated[
         float,
         About(
-            "How long a watch may be silent, without even a bookmark, before it is held to be dead and opened again.",
+            "How long a watch may be silent before it is held to be dead and opened again. "
+            "The API server sends at least a bookmark about once a minute.",
             Duration("1s", "1h"),
         ),
     ] = 90.0

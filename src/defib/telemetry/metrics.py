@@ -52,7 +52,7 @@ WATCH_EVENTS = Metric(
     name="defib_watch_events_total",
     type="counter",
     labels=("kind",),
-    help="Changes that the API server told us, bookmarks not counted.",
+    help="Events that the API server sent, bookmarks included.",
 )
 RELISTS = Metric(
     name="defib_relists_total",

@@ -1,0 +1,81 @@
+"""Writes docs/reference from the tables in the code: `python docs/generate.py`. A test fails when a page is not up to date."""  # noqa: INP001  docs is no package
+
+from pathlib import Path
+
+from defib.config import FILE_VARIABLE, SETTINGS, Setting
+from defib.telemetry.metrics import METRICS, Metric
+
+REFERENCE = Path(__file__).parent / "reference"
+
+SETTINGS_HEAD = f"""# Settings of `defib run`
+
+Each setting can be given in three ways. A flag beats the environment, the environment beats the file, the file beats the
+default.
+
+| way | example |
+|---|---|
+| flag | `defib run --log-level debug` |
+| environment; an empty variable counts as not set | `DEFIB_LOG_LEVEL=debug defib run` |
+| file, YAML; named by `--config` or `{FILE_VARIABLE}` | `log_level: debug` |
+
+Names that are no settings, and values that are not allowed, are errors wherever they stand, even where a stronger way
+hides them: `defib run` names all of them, one line each, and ends with exit code 2. Only the variables that Kubernetes
+itself makes for a service called `defib` (`DEFIB_SERVICE_HOST`, `DEFIB_PORT` and the like) are passed over.
+
+| flag | environment | file | default | may be |
+|---|---|---|---|---|
+"""
+
+METRICS_HEAD = """# Metrics
+
+Served at `/metrics` of the probes' address in Prometheus text. `kind` is what is watched, such as `nodes`. Besides these there
+are the usual `process_…` metrics (CPU, memory, open files).
+
+| name | type | labels | meaning |
+|---|---|---|---|
+"""
+
+METRICS_TAIL = """
+## What to alert on
+
+| when | PromQL |
+|---|---|
+| Defib does not see the cluster | `defib_watch_blind_since_seconds > 0 and time() - defib_watch_blind_since_seconds > 120` |
+| Defib makes no passes | `increase(defib_passes_total[15m]) == 0` |
+| the API server fails or refuses | `sum(rate(defib_api_requests_total{code=~"none\\|4..\\|5.."}[5m])) > 0.1` |
+| objects that cannot be read | `defib_set_aside_objects > 0` |
+"""
+
+
+def pages() -> dict[str, str]:
+    """Every page of the reference, by file name."""
+    return {"settings.md": _settings(), "metrics.md": _metrics()}
+
+
+def _settings() -> str:
+    rows = "".join(_setting_row(setting) for setting in SETTINGS)
+    details = "".join(f"\n## {setting.key}\n\n{setting.about.description}\n" for setting in SETTINGS)
+    return SETTINGS_HEAD + rows + details
+
+
+def _setting_row(setting: Setting) -> str:
+    default = f"`{setting.default_text}`" if setting.default_text else "not set"
+    return f"| `{setting.flag}` | `{setting.variable}` | `{setting.key}` | {default} | {setting.about.form.allowed} |\n"
+
+
+def _metrics() -> str:
+    return METRICS_HEAD + "".join(_metric_row(metric) for metric in METRICS) + METRICS_TAIL
+
+
+def _metric_row(metric: Metric) -> str:
+    return f"| `{metric.name}` | {metric.type} | {', '.join(metric.labels) or 'none'} | {metric.help} |\n"
+
+
+def main() -> None:
+    REFERENCE.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (REFERENCE / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
