@@ -7,7 +7,6 @@ import asyncio
 import os
 from collections import deque
 from datetime import datetime
-from pathlib import Path
 from typing import NoReturn
 
 import msgspec
@@ -18,7 +17,7 @@ from defib.clock import Clock, SystemClock
 from defib.config import Settings
 from defib.decide.changes import Change, What, changes
 from defib.kube.client import Answer, Client
-from defib.kube.errors import Forbidden, KubeError, Unauthorized
+from defib.kube.errors import Forbidden, KubeError
 from defib.kube.http import connect
 from defib.kube.kinds import LEASES, NODES
 from defib.kube.limits import Limits
@@ -30,7 +29,7 @@ from defib.observe.watch import Patience
 from defib.telemetry.metrics import Metrics
 from defib.web.server import CannotListen, Probes, overdue, serving
 
-log = structlog.get_logger()
+log = structlog.get_logger("app")
 
 FIRST_CONTACT_SECONDS = 10.0
 STORY_LENGTH = 100
@@ -71,18 +70,21 @@ class Operator:
         self._cache = Cache(self._client, clock, self, Patience(stall_seconds=settings.watch_stall_seconds))
         self._story: deque[Told] = deque(maxlen=STORY_LENGTH)
         self._last_pass = clock.monotonic()
+        self._measured: set[str] = set()
         self.picture = Picture(self._cache.snapshot(clock.now()))
 
     async def first_contact(self) -> None:
         """Ask once for what we are going to watch, so that what can be told now is not found out later from a log."""
-        for path in (NODES.collection(), LEASES.collection(HEARTBEAT_NAMESPACE)):
-            request = Request(method="GET", path=path, query={"limit": "1"})
+        for kind, namespace in ((NODES, ""), (LEASES, HEARTBEAT_NAMESPACE)):
+            request = Request(method="GET", path=kind.collection(namespace), query={"limit": "1"})
             try:
                 await self._client.ask(request, deadline=FIRST_CONTACT_SECONDS)
             except Forbidden as error:
-                raise StartFailed(f"{error}; give our account a role that may get, list and watch it") from error
-            except Unauthorized as error:
-                raise StartFailed(f"{error}; the API server does not accept our credentials: renew them") from error
+                where = f" -n {namespace}" if namespace else ""
+                raise StartFailed(
+                    f"{error}; grant get, list and watch on it to our account "
+                    f"(kubectl auth can-i list {kind}{where} shows when that is done)"
+                ) from error
             except KubeError as error:
                 raise StartFailed(str(error)) from error
 
@@ -119,6 +121,9 @@ class Operator:
     def _measure(self, cluster: Cluster) -> None:
         blind = {blindness.kind: blindness.since for blindness in cluster.blind}
         held = {"nodes": cluster.nodes, HEARTBEATS_NAME: cluster.heartbeats, **cluster.others}
+        for kind in self._measured - held.keys():
+            self._metrics.forget(kind)
+        self._measured = set(held)
         for kind, objects in held.items():
             aside = sum(1 for item in cluster.unread if item.kind == kind)
             self._metrics.holds(kind, cached=len(objects), set_aside=aside)
@@ -189,8 +194,7 @@ class _ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def _connect(settings: Settings, clock: Clock) -> Transport:
-    kubeconfig = Path(settings.kubeconfig) if settings.kubeconfig else None
     try:
-        return await connect(kubeconfig, settings.context or None, os.environ, clock)
+        return await connect(settings.kubeconfig, settings.context, os.environ, clock)
     except KubeError as error:
         raise StartFailed(str(error)) from error

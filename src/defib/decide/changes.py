@@ -17,8 +17,8 @@ class What(StrEnum):
     REBOOTED = "rebooted"
     CORDONED = "cordoned"
     UNCORDONED = "uncordoned"
-    BLIND = "lost sight"
-    SEES = "sees again"
+    BLIND = "out of sight"
+    SEES = "in sight"
     UNREAD = "cannot be read"
 
 

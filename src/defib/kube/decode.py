@@ -135,9 +135,8 @@ def decode_event(line: bytes, kind: type[R]) -> Event[R] | UnreadableEvent:
         event: Event[R] = decoder(Event[kind]).decode(line)  # type: ignore[valid-type]
     except msgspec.DecodeError:
         return _decode_event_piecemeal(line, kind)
-    if event.type == "ERROR":
-        raise refusal(decoder(Status).decode(decoder(_RawEvent).decode(line).object), request="watch")
-    return event
+    # An ERROR carries a Status, which may happen to decode as the kind.
+    return _decode_event_piecemeal(line, kind) if event.type == "ERROR" else event
 
 
 def _decode_event_piecemeal(line: bytes, kind: type[R]) -> Event[R] | UnreadableEvent:

@@ -3,16 +3,17 @@
 What was found is remembered. What was not found is asked for again each time: its CRD may appear at any moment.
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from defib.kube.client import Client
-from defib.kube.decode import decoder
 from defib.kube.errors import NotFound, UnknownKind, Unreadable
 from defib.kube.kinds import Kind
 from defib.kube.transport import Request
 from defib.model.meta import Unstructured
+
+T = TypeVar("T")
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -40,6 +41,10 @@ class _Served(msgspec.Struct, frozen=True):
 
 class _Serving(msgspec.Struct, frozen=True):
     resources: list[_Served] | None = None
+
+
+_GROUP = msgspec.json.Decoder(_Group)
+_SERVING = msgspec.json.Decoder(_Serving)
 
 
 class Discovery:
@@ -85,18 +90,18 @@ class Discovery:
         """The preferred one first; a kind may exist in another one only."""
         if not group:
             return ["v1"]
-        answer: _Group = await self._read(f"/apis/{group}", _Group)
+        answer = await self._read(f"/apis/{group}", _GROUP)
         preferred = answer.preferred_version.version
         return [preferred, *(one.version for one in answer.versions if one.version != preferred)]
 
     async def _serving(self, group: str, version: str) -> list[_Served]:
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        answer: _Serving = await self._read(path, _Serving)
+        answer = await self._read(path, _SERVING)
         return answer.resources or []
 
-    async def _read(self, path: str, shape: type[Any]) -> Any:
+    async def _read(self, path: str, shape: msgspec.json.Decoder[T]) -> T:
         body = await self._client.ask(Request(method="GET", path=path))
         try:
-            return decoder(shape).decode(body)
+            return shape.decode(body)
         except msgspec.DecodeError as error:
             raise Unreadable(f"cannot read the answer to {path} as a list of kinds: {error}") from error

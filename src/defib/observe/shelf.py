@@ -133,7 +133,7 @@ def collect(contents: Contents[R], events: Iterable[Event[R] | UnreadableEvent])
 def is_newer(version: str, *, than: str) -> bool:
     """Versions are increasing numbers; a server that sends something else is taken at its word."""
     if version.isdecimal() and than.isdecimal():
-        return int(version) > int(than)
+        return (len(version), version) > (len(than), than)  # as numbers, without making numbers of them
     return version != than
 
 

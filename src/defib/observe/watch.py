@@ -22,7 +22,7 @@ from defib.kube.kinds import R
 from defib.kube.limits import backoff
 from defib.observe.shelf import Contents, Shelf, collect
 
-log = structlog.get_logger()
+log = structlog.get_logger("observe")
 
 HEALTHY_SECONDS = 10.0  # a stream that lived this long was a good one: the next failure is a first failure
 LISTING_SECONDS = 120.0

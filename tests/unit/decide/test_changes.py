@@ -42,8 +42,8 @@ def test_nodes_that_leave_and_cordons_are_told_in_order_of_name() -> None:
 
 def test_losing_sight_and_seeing_again_come_first() -> None:
     blind = a_cluster(a_node("n1"), blind=(Blindness("nodes", T0, "connection refused"),))
-    assert said(a_cluster(), blind) == ["nodes lost sight: connection refused", "n1 joined"]
-    assert said(blind, a_cluster(a_node("n1"))) == ["nodes sees again"]
+    assert said(a_cluster(), blind) == ["nodes out of sight: connection refused", "n1 joined"]
+    assert said(blind, a_cluster(a_node("n1"))) == ["nodes in sight"]
 
 
 def test_an_object_that_cannot_be_read_is_told_once() -> None:

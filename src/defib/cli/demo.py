@@ -1,0 +1,155 @@
+"""`defib demo`: the real operator on a simulated cluster in this process. Nothing else is needed, nothing is touched."""
+
+import asyncio
+import os
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import NoReturn
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+
+from defib.app import STORY_LENGTH, Operator
+from defib.cli import demo_view as view
+from defib.cli.run import until_stopped
+from defib.clock import Clock, SystemClock
+from defib.config import Settings
+from defib.simulate.cluster import SimulatedCluster, machines_in_zones
+from defib.simulate.hollow import Timers
+from defib.simulate.http import serving
+from defib.simulate.virtual_time import VirtualClock
+from defib.telemetry.log import set_up
+from defib.telemetry.metrics import Metrics
+
+ZONES, NODES_PER_ZONE = "abc", 3
+FRAMES_PER_SECOND = 4
+
+# The story, in seconds of the cluster; at the speed of the demo they pass faster.
+CALM_SECONDS = 45.0
+OUTAGE_SECONDS = 150.0
+RECOVERY_SECONDS = 90.0
+
+
+class Stage:
+    """The simulated cluster, the operator on it, and the plot."""
+
+    def __init__(self, clock: Clock, speed: float) -> None:
+        self._clock = clock
+        self._speed = speed
+        self._timers = Timers().faster(speed)
+        self._machines = machines_in_zones(ZONES, NODES_PER_ZONE)
+        self.cluster = SimulatedCluster(clock, self._timers, self._machines)
+        # Frequent passes, since heartbeats alone do not cause one and the table shows their age.
+        settings = Settings(resync_seconds=1 / FRAMES_PER_SECOND)
+        self._operator = Operator(self.cluster.transport("defib"), clock, settings, Metrics())
+        self._victim = ""
+        self._power_events: deque[view.Spoken] = deque(maxlen=STORY_LENGTH)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.cluster.run(), name="cluster")
+            group.create_task(self._operator.run(), name="operator")
+            group.create_task(self._plot(), name="plot")
+
+    def scene(self, kubeconfig: str) -> view.Scene:
+        return view.Scene(
+            now=self._clock.now(),
+            picture=self._operator.picture,
+            power_events=tuple(self._power_events),
+            victim=self._victim,
+            has_power=not self._victim or self.cluster.nodes.has_power(self._victim),
+            machines=len(self._machines),
+            zones=len(ZONES),
+            speed=self._speed,
+            grace_seconds=self._timers.grace_seconds,
+            kubeconfig=kubeconfig,
+        )
+
+    async def _plot(self) -> NoReturn:
+        while True:
+            await asyncio.sleep(CALM_SECONDS / self._speed)
+            self._victim = self._machines[int(self._clock.jitter(len(self._machines)))].name
+            self.cluster.nodes.cut_power(self._victim)
+            self._say(f"{self._victim} loses its power", bad=True)
+            await asyncio.sleep(OUTAGE_SECONDS / self._speed)
+            self.cluster.nodes.restore_power(self._victim)
+            self._say(f"{self._victim} has power again and boots")
+            await asyncio.sleep(RECOVERY_SECONDS / self._speed)
+            self._victim = ""
+
+    def _say(self, text: str, *, bad: bool = False) -> None:
+        self._power_events.append(view.Spoken(self._clock.now(), "power", text, bad))
+
+
+def run_demo(*, seconds: float | None, seed: int, speed: float) -> None:
+    with tempfile.TemporaryDirectory(prefix="defib-demo-") as folder, _logging_to(Path(folder) / "defib.log"):
+        until_stopped(_play(Path(folder), seconds, seed, speed))
+
+
+@contextmanager
+def _logging_to(path: Path) -> Iterator[None]:
+    """The operator's log would tear the picture apart, so it goes to a file beside the kubeconfig."""
+    with path.open("wb") as file:
+        set_up(style="json", level="info", fd=file.fileno(), clock=SystemClock())
+        yield
+
+
+async def _play(folder: Path, seconds: float | None, seed: int, speed: float) -> None:
+    loop = asyncio.get_running_loop()
+    # The time is the real one; only chance is the seed's.
+    clock = VirtualClock(loop, seed, SystemClock().now() - timedelta(seconds=loop.time()))
+    stage = Stage(clock, speed)
+    async with serving(stage.cluster.server) as front, asyncio.TaskGroup() as group:
+        kubeconfig = await asyncio.to_thread(front.write_kubeconfig, folder / "kubeconfig")
+        playing = group.create_task(stage.run(), name="stage")
+        try:
+            async with asyncio.timeout(seconds):
+                await _show(stage, str(kubeconfig))
+        except TimeoutError:
+            pass  # the time that was asked for is over
+        playing.cancel()
+
+
+async def _show(stage: Stage, kubeconfig: str) -> None:
+    console = Console()
+    try:
+        if console.is_terminal and not console.is_dumb_terminal:
+            await _show_live(stage, kubeconfig, console)
+        else:
+            await _show_lines(stage, kubeconfig)
+    except OSError:  # the reader has seen enough, or the terminal was closed; what Python still holds goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+async def _show_live(stage: Stage, kubeconfig: str, console: Console) -> None:
+    def frame() -> RenderableType:
+        return view.screen(stage.scene(kubeconfig), *console.size)
+
+    try:
+        with Live(frame(), console=console, screen=True, auto_refresh=False) as live:
+            while console.is_terminal:  # until somebody closes it
+                live.update(frame(), refresh=True)
+                await asyncio.sleep(1 / FRAMES_PER_SECOND)
+    finally:
+        for line in view.story(stage.scene(kubeconfig))[-view.EVENTS_MAX :]:
+            console.print(str(line), markup=False, highlight=False)
+        console.print(view.CLOSING, highlight=False)
+
+
+async def _show_lines(stage: Stage, kubeconfig: str) -> None:
+    """Each line once, as it happens."""
+    scene = stage.scene(kubeconfig)
+    opening = [f"Defib demo: {view.headline(scene)}", view.HONESTY, f"Look yourself: {view.connect_hint(scene)}"]
+    print(*opening, sep="\n", flush=True)
+    told_until = scene.now
+    while True:
+        news = [line for line in view.story(stage.scene(kubeconfig)) if line.at > told_until]
+        if news:
+            print(*news, sep="\n", flush=True)
+            told_until = news[-1].at
+        await asyncio.sleep(1 / FRAMES_PER_SECOND)
