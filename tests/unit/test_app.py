@@ -1,0 +1,98 @@
+"""The operator as a whole, on the embedded server in virtual time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import pytest
+
+from defib.app import Operator, StartFailed
+from defib.config import Settings
+from defib.simulate.faults import Fault, Refuse
+from defib.simulate.in_process import InProcess
+from defib.simulate.server import ApiServer
+from defib.simulate.virtual_time import VirtualClock, run
+from defib.telemetry.metrics import Metrics
+
+Scenario = Callable[[ApiServer, Operator], Awaitable[None]]
+
+
+def operate(scenario: Scenario) -> Operator:
+    async def main(clock: VirtualClock) -> Operator:
+        server = ApiServer(clock)
+        server.put("nodes", {"metadata": {"name": "n1"}})
+        operator = Operator(InProcess(server, client="operator"), clock, Settings(), Metrics())
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(operator.run())
+            await scenario(server, operator)
+            running.cancel()
+        assert server.audit.writes("operator") == [], "it only watches, so it must not write"
+        return operator
+
+    return run(main, limit=timedelta(hours=1))
+
+
+def test_it_is_ready_when_it_sees_everything_and_says_why_when_it_does_not() -> None:
+    async def scenario(server: ApiServer, operator: Operator) -> None:
+        probes = operator.probes()
+        assert [line.split(":")[0] for line in probes.not_ready()] == ["nodes", "heartbeats"]
+        await asyncio.sleep(1)  # virtual
+        assert probes.not_ready() == ()
+        server.stop()
+        await asyncio.sleep(1)  # virtual
+        assert [line.split(" since")[0] for line in probes.not_ready()] == ["nodes: blind", "heartbeats: blind"]
+        server.start()
+        await asyncio.sleep(60)  # virtual
+        assert probes.not_ready() == ()
+
+    operate(scenario)
+
+
+def test_it_tells_what_happens_to_a_node_in_order() -> None:
+    async def scenario(server: ApiServer, _: Operator) -> None:
+        await asyncio.sleep(1)  # virtual
+        stored = server.store.get("nodes", "n1")
+        assert stored is not None
+        ready = {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"bootID": "one"}}
+        server.store.put("nodes", {**stored.object, "status": ready})
+        await asyncio.sleep(1)  # virtual
+        unknown = {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}
+        server.store.put("nodes", {**stored.object, "status": ready | unknown})
+        await asyncio.sleep(1)  # virtual
+
+    operator = operate(scenario)
+    told = [str(told.change) for told in operator.picture.story]
+    assert told[-2:] == ["n1 ready", "n1 not ready: Ready is Unknown (NodeStatusUnknown)"]
+
+
+def test_it_makes_a_pass_at_least_every_resync_and_counts_it() -> None:
+    async def scenario(_server: ApiServer, operator: Operator) -> None:
+        await asyncio.sleep(3 * Settings().resync_seconds + 10)  # virtual
+        assert operator.probes().not_alive() == ()
+
+    scraped = operate(scenario).probes().scrape().decode()
+    passes = next(line for line in scraped.splitlines() if line.startswith("defib_passes_total"))
+    assert float(passes.split()[1]) >= 4
+    assert 'defib_cached_objects{kind="nodes"} 1.0' in scraped
+    assert 'defib_watch_blind_since_seconds{kind="nodes"} 0.0' in scraped
+
+
+@pytest.mark.parametrize(
+    ("refusal", "advice"),
+    [
+        (Refuse(code=403, reason="Forbidden", message="nodes is forbidden"), "kubectl auth can-i list nodes"),
+        (Refuse(code=500, reason="InternalError", message="etcd is on fire"), "etcd is on fire"),
+    ],
+)
+def test_what_stops_it_from_starting_is_told_in_one_line(refusal: Refuse, advice: str) -> None:
+    async def main(clock: VirtualClock) -> str:
+        server = ApiServer(clock)
+        server.faults.inject(Fault(effect=refusal))
+        operator = Operator(InProcess(server, client="operator"), clock, Settings(), Metrics())
+        with pytest.raises(StartFailed) as caught:
+            await operator.first_contact()
+        return str(caught.value)
+
+    told = run(main)
+    assert advice in told
+    assert "\n" not in told
