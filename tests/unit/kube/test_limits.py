@@ -1,0 +1,127 @@
+"""How hard the client knocks: never more at once, never faster over time, than it is allowed."""
+
+import asyncio
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from defib.kube.client import Client
+from defib.kube.errors import Conflict, KubeError, ServerFailed, Status, Throttled, Unreachable
+from defib.kube.kinds import NODES
+from defib.kube.limits import ATTEMPTS_MAX, PAUSE_MAX_SECONDS, Limits, backoff, pause_before_retry
+from defib.kube.transport import Request
+from defib.simulate.virtual_time import VirtualClock, run
+from tests.unit.kube.scripted import Says, Scripted
+
+GET = Request(method="GET", path="/x")
+
+
+def ask_many(count: int, limits: Limits, *, each_takes: float = 1.0) -> Scripted:
+    servers: list[Scripted] = []
+
+    async def main(clock: VirtualClock) -> None:
+        servers.append(Scripted(clock, [Says(body={}, after=each_takes)]))
+        client = Client(servers[0], clock, limits=limits)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(count):
+                group.create_task(client.ask(GET, deadline=3600.0))
+
+    run(main)
+    return servers[0]
+
+
+def test_no_more_requests_are_in_flight_than_allowed() -> None:
+    server = ask_many(20, Limits(in_flight=3))
+    assert server.in_flight_max == 3
+    assert len(server.asked) == 20
+
+
+def test_no_more_requests_start_in_a_second_than_allowed() -> None:
+    server = ask_many(60, Limits(in_flight=1000, per_second=10.0, burst=1))
+    gaps = [later - earlier for earlier, later in pairwise(server.asked_at)]
+    assert min(gaps) >= 0.1 - 1e-9
+
+
+def test_a_burst_goes_out_at_once_and_the_rest_in_turn() -> None:
+    server = ask_many(30, Limits(in_flight=1000, per_second=10.0, burst=20))
+    at_once = [time for time in server.asked_at if time < 1e-6]
+    assert len(at_once) == 20
+    assert server.asked_at[-1] == pytest.approx(1.0)
+
+
+@given(st.integers(1, 40), st.integers(1, 20), st.floats(1.0, 100.0))
+def test_over_any_time_no_more_start_than_burst_and_rate_allow(count: int, burst: int, per_second: float) -> None:
+    server = ask_many(count, Limits(in_flight=1000, per_second=per_second, burst=burst), each_takes=0.0)
+    times = server.asked_at
+    for first in range(count):
+        for last in range(first, count):
+            allowed = burst + (times[last] - times[first]) * per_second
+            assert last - first + 1 <= allowed + 1 + 1e-6
+
+
+def test_a_watch_holds_no_slot() -> None:
+    async def main(clock: Any) -> None:
+        server = Scripted(clock, [Says(body={})])
+        client = Client(server, clock, limits=Limits(in_flight=1))
+        async with (
+            client.watch(NODES, since="1", seconds=60),
+            client.watch(NODES, since="1", seconds=60),
+        ):
+            await client.ask(GET, deadline=1.0)
+            assert server.in_flight == 2
+
+    run(main)
+
+
+def test_waiting_for_a_turn_counts_against_the_deadline() -> None:
+    async def main(clock: VirtualClock) -> None:
+        server = Scripted(clock, [Says(body={}, after=10.0)])
+        client = Client(server, clock, limits=Limits(in_flight=1))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(client.ask(GET, deadline=60.0))
+            await asyncio.sleep(0)
+            with pytest.raises(Unreachable, match="no answer within 2 s"):
+                await client.ask(GET, deadline=2.0)
+        assert len(server.asked) == 1
+
+    run(main)
+
+
+@given(st.integers(0, 1000), st.integers(0, 1000))
+def test_a_pause_is_between_half_and_all_of_its_bound(attempt: int, seed: int) -> None:
+    async def main(clock: VirtualClock) -> None:
+        bound = min(0.1 * 2.0 ** min(attempt, 20), PAUSE_MAX_SECONDS)
+        assert bound / 2 <= backoff(attempt, clock) <= bound
+
+    run(main, seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("error", "method", "is_repeated"),
+    [
+        (Throttled(Status(code=429)), "GET", True),
+        (Throttled(Status(code=429)), "DELETE", True),
+        (ServerFailed(Status(code=500)), "GET", True),
+        (ServerFailed(Status(code=500)), "POST", False),
+        (Unreachable("lost"), "GET", True),
+        (Unreachable("lost"), "PATCH", False),
+        (Conflict(Status(code=409)), "GET", False),
+    ],
+)
+def test_only_what_cannot_do_harm_twice_is_repeated(error: KubeError, method: str, is_repeated: bool) -> None:
+    async def main(clock: VirtualClock) -> None:
+        assert (pause_before_retry(error, method, 0, clock) is not None) is is_repeated
+        assert pause_before_retry(error, method, ATTEMPTS_MAX - 1, clock) is None
+
+    run(main)
+
+
+def test_the_servers_wish_is_a_lower_bound_of_the_pause() -> None:
+    async def main(clock: VirtualClock) -> None:
+        for error in (Throttled(Status(), retry_after=8.0), ServerFailed(Status(), retry_after=8.0)):
+            assert pause_before_retry(error, "GET", 0, clock) == 8.0
+
+    run(main)
