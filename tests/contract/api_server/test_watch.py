@@ -265,3 +265,11 @@ async def test_one_client_can_watch_many_things_at_once(client: Client, namespac
         for name in "abc":
             await client.create(CONFIG_MAPS, a_config_map(name), namespace=namespace)
     assert seen == {number: [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")] for number in range(10)}
+
+
+async def test_a_watch_from_the_future_says_nothing_at_all(client: Client, namespace: str) -> None:
+    """What a client sees after a server was restored from a backup: neither changes nor bookmarks, until the end."""
+    future = str(int(await version_now(client, namespace)) + 1_000_000)
+    async with client.watch(CONFIG_MAPS, Scope(namespace=namespace), since=future, seconds=2) as batches:
+        await client.create(CONFIG_MAPS, a_config_map("a"), namespace=namespace)
+        assert [batch async for batch in batches] == []
