@@ -1,1 +1,1 @@
-"""An API server in memory, with hollow nodes, injected time, chance and faults: the demo's and the tests' cluster."""
+"""A Kubernetes API server in this process: the demo and the simulation tests run on it. No IO, no clock, no chance of its own."""
