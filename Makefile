@@ -21,7 +21,7 @@ demo: $(READY) ## Watch an embedded cluster lose a node: DEMO="--seconds 30" pas
 .PHONY: test
 test: check ## Everything: make check, the contracts and the end-to-end tests on a real control plane
 	@$(BIN)/python -m testbed build || [ "$${CI:-}" != true ]  # without it, those tests skip, and say so
-	@$(BIN)/pytest tests/contract tests/e2e tests/testbed --durations=10
+	@$(BIN)/pytest -q tests/contract tests/e2e tests/testbed --durations=15
 
 .PHONY: check
 check: $(READY) ## The inner loop, under a minute: lint, types, import contracts, unit, property and tidy tests
@@ -29,7 +29,7 @@ check: $(READY) ## The inner loop, under a minute: lint, types, import contracts
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/pytest -n 2 tests/unit tests/property tests/tidy --durations=5
+	@$(BIN)/pytest -q -n 2 tests/unit tests/property tests/tidy --durations=5
 
 .PHONY: format
 format: $(READY) ## Format the code and mend what the linter can mend
