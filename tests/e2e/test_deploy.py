@@ -1,0 +1,94 @@
+"""deploy/ works: a real API server takes the manifest, and its service account may do what we need, and no more."""
+
+import asyncio
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from testbed.cluster import ControlPlane
+from testbed.programs import Programs
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(90)]
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+ACCOUNT = "system:serviceaccount:defib-system:defib"
+PATIENCE_SECONDS = 20.0
+
+
+@pytest.fixture
+async def cluster(programs: Programs) -> AsyncIterator[ControlPlane]:
+    async with ControlPlane(programs) as cluster:
+        await cluster.wait_for_namespace("default")
+        yield cluster
+
+
+async def told(*command: str | Path) -> tuple[int, str]:
+    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=asyncio.subprocess.STDOUT)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        said, _ = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, said.decode()
+
+
+async def kubectl(cluster: ControlPlane, *arguments: str) -> str:
+    code, said = await told(cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", *arguments)
+    assert code == 0, said
+    return said
+
+
+async def may(cluster: ControlPlane, *what: str) -> bool:
+    """`kubectl auth can-i` answers by its exit code too."""
+    code, _ = await told(
+        cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", "auth", "can-i", *what, f"--as={ACCOUNT}"
+    )
+    return code == 0
+
+
+async def as_account(cluster: ControlPlane) -> Path:
+    """The kubeconfig of the service account, as a pod would be it."""
+    token = (await kubectl(cluster, "create", "token", "defib", "--namespace=defib-system")).strip()
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
+    path = cluster.directory / "account.kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+async def test_the_manifest_is_taken_and_its_account_can_watch_and_nothing_else(cluster: ControlPlane) -> None:
+    await kubectl(cluster, "apply", "-f", str(DEPLOY / "observe.yaml"))
+    again = await kubectl(cluster, "apply", "-f", str(DEPLOY / "observe.yaml"))
+    assert {line.rpartition(" ")[2] for line in again.splitlines()} == {"unchanged"}
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not await may(cluster, "list", "leases.coordination.k8s.io", "--namespace=kube-node-lease"):
+            pass  # the API server learns of roles by a watch of its own; asking takes long enough
+    for verb, resource in (("delete", "nodes"), ("patch", "nodes"), ("list", "secrets"), ("list", "pods")):
+        assert not await may(cluster, verb, resource), f"it may {verb} {resource}"
+    defib = Path(sys.executable).parent / "defib"
+    process = await asyncio.create_subprocess_exec(
+        defib, "run", f"--kubeconfig={await as_account(cluster)}", "--probes-address=127.0.0.1:0", stdout=PIPE
+    )
+    assert process.stdout is not None
+    seen: set[str] = set()
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while len(seen) < 2:
+                line = (await process.stdout.readline()).decode()
+                assert line, "it ended"
+                seen |= {kind for kind in ("nodes", "heartbeats") if "watch sees" in line and kind in line}
+    finally:
+        process.terminate()
+        await process.wait()
+    assert process.returncode == 0
+
+
+async def test_the_pod_is_allowed_where_only_restricted_pods_are(cluster: ControlPlane) -> None:
+    """The namespace enforces the restricted Pod Security standard: a pod that breaks it is refused with a warning."""
+    said = await kubectl(cluster, "apply", "-f", str(DEPLOY / "observe.yaml"))
+    assert "Warning" not in said
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while "defib" not in await kubectl(cluster, "get", "pods", "--namespace=defib-system", "--no-headers"):
+            pass  # the Deployment's controller makes it; asking takes long enough
