@@ -43,7 +43,7 @@ cluster: $(READY) ## A real control plane for you, until Ctrl-C
 .PHONY: bench
 bench: $(READY) $(BENCH_VENV)/.ready ## Measure CPU and memory against other clients on the real API server
 	@$(BIN)/python -m testbed build
-	@PYTHONPATH=src:. $(BENCH_VENV)/bin/python -m tests.bench
+	@$(BIN)/python -m tests.bench
 
 .PHONY: docs
 docs: $(READY) ## Write the reference pages from the code

@@ -14,6 +14,7 @@ import msgspec
 from defib.kube.client import EVERYTHING, Scope
 from defib.kube.decode import Event, SetAside, UnreadableEvent
 from defib.kube.kinds import Kind, R
+from defib.observe.share import Pool, share_unchanged, share_words
 
 NEVER_LISTED = "not listed yet"
 
@@ -23,6 +24,7 @@ class Contents(msgspec.Struct, Generic[R]):
 
     objects: dict[str, R] = {}
     set_aside: dict[str, SetAside] = {}
+    words: Pool = {}
 
 
 class Shelf(Generic[R]):
@@ -75,6 +77,7 @@ class Shelf(Generic[R]):
                 fresh.objects[key] = known.objects[
                     key
                 ]  # keep the identity: whoever remembers it need not judge it again
+        fresh.words.clear()
         self._contents = fresh
         self.version = version
         self.synced = True
@@ -104,6 +107,8 @@ class Shelf(Generic[R]):
         was_aside = self._contents.set_aside.pop(key, None) is not None
         if event.type == "DELETED":
             return self._contents.objects.pop(key, None) is not None or was_aside
+        if known is not None:
+            share_unchanged(event.object, known)
         self._contents.objects[key] = event.object
         return True
 
@@ -127,6 +132,7 @@ def collect(contents: Contents[R], events: Iterable[Event[R] | UnreadableEvent])
         elif event.type == "DELETED":
             contents.objects.pop(event.object.key, None)
         elif event.type != "BOOKMARK":
+            share_words(event.object, contents.words)
             contents.objects[event.object.key] = event.object
 
 

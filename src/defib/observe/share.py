@@ -1,0 +1,44 @@
+"""Equal parts of objects are kept once: thousands of nodes have the same labels and the same words in their conditions.
+
+This changes objects in place, which is safe only here, where a fresh object has been decoded and nobody has seen it.
+"""
+
+from typing import Any
+
+from msgspec.structs import force_setattr
+
+from defib.model.meta import Resource
+from defib.model.node import Condition, Node
+
+Pool = dict[str, str]
+
+_WORDS = ("type", "status", "reason", "message")
+
+
+def share_words(item: Resource, pool: Pool) -> None:
+    """While a list is read: make each repeated text the same string. The pool is dropped with the list."""
+    labels = item.metadata.labels or {}
+    for key, value in labels.items():
+        labels[key] = pool.setdefault(value, value)
+    for condition in _conditions(item):
+        for field in _WORDS:
+            text = getattr(condition, field)
+            force_setattr(condition, field, pool.setdefault(text, text))
+
+
+def share_unchanged(item: Resource, before: Resource) -> None:
+    """When an object changes: keep the parts that did not. A kubelet's report mostly says the same again."""
+    _share(item.metadata, before.metadata, "labels")
+    _share(item.metadata, before.metadata, "annotations")
+    if isinstance(item, Node) and isinstance(before, Node):
+        _share(item.status, before.status, "conditions")
+
+
+def _share(now: Any, before: Any, field: str) -> None:
+    known = getattr(before, field)
+    if known is not None and known == getattr(now, field):
+        force_setattr(now, field, known)
+
+
+def _conditions(item: Resource) -> list[Condition]:
+    return (item.status.conditions or []) if isinstance(item, Node) else []

@@ -1,0 +1,221 @@
+"""The cluster that is measured: nodes as a cloud's kubelet reports them, their heartbeats, and what changes in them.
+
+Pure, and the same for every run: what a number names is always the same node.
+"""
+
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from random import Random
+from typing import Any
+
+BORN = datetime(2026, 1, 1, tzinfo=UTC)
+KUBELET = "kubelet"
+DETECTOR = "node-problem-detector"
+HEARTBEAT_NAMESPACE = "kube-node-lease"
+
+Json = dict[str, Any]
+
+_ZONES = ("europe-a", "europe-b", "europe-c")
+_SIZES = ("m7.large", "m7.xlarge", "m7.2xlarge", "c7.4xlarge", "r7.xlarge")
+_CONDITIONS = {
+    "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),
+    "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    "NetworkUnavailable": ("False", "RouteCreated", "the network of this node is set up"),
+    "KernelDeadlock": ("False", "KernelHasNoDeadlock", "kernel has no deadlock"),
+    "ReadonlyFilesystem": ("False", "FilesystemIsNotReadOnly", "Filesystem is not read-only"),
+}
+_IMAGES = (
+    "registry.example.com/platform/pause",
+    "registry.example.com/platform/kube-proxy",
+    "registry.example.com/platform/cni-node",
+    "registry.example.com/platform/csi-node-driver-registrar",
+    "registry.example.com/observability/node-exporter",
+    "registry.example.com/observability/log-shipper",
+    "registry.example.com/shop/checkout",
+    "registry.example.com/shop/catalogue",
+    "registry.example.com/shop/recommendations",
+    "registry.example.com/payments/ledger",
+    "registry.example.com/payments/gateway",
+    "registry.example.com/data/stream-processor",
+    "registry.example.com/data/feature-store",
+    "registry.example.com/ml/inference-server",
+    "registry.example.com/ml/model-loader",
+    "registry.example.com/edge/proxy",
+)
+
+
+def name_of(number: int) -> str:
+    return f"ip-10-{number >> 16 & 255}-{number >> 8 & 255}-{number & 255}.europe.compute.internal"
+
+
+def a_node(number: int) -> Json:
+    """About 8 KB as the API server serves it, with what its two writers own."""
+    chance = Random(number)
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name_of(number),
+            "labels": _labels(number, chance),
+            "annotations": _annotations(number),
+        },
+        "spec": {
+            "podCIDR": f"172.{number >> 8 & 255}.{number & 255}.0/24",
+            "podCIDRs": [f"172.{number >> 8 & 255}.{number & 255}.0/24"],
+            "providerID": f"cloud:///{_zone(number)}/i-{_digest(number, 'instance')[:17]}",
+        },
+        "status": _status(number, chance),
+    }
+
+
+def a_heartbeat(number: int) -> Json:
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name_of(number), "namespace": HEARTBEAT_NAMESPACE},
+        "spec": {"holderIdentity": name_of(number), "leaseDurationSeconds": 40, "renewTime": _microseconds(0)},
+    }
+
+
+def a_renewal(beat: int) -> Json:
+    """What a kubelet writes into its Lease every 10 s."""
+    return {"spec": {"renewTime": _microseconds(10 * beat)}}
+
+
+def a_status_report(beat: int) -> Json:
+    """What the problem detector writes: a condition that was looked at again."""
+    status, reason, message = _CONDITIONS["KernelDeadlock"]
+    condition = {
+        "type": "KernelDeadlock",
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastHeartbeatTime": _seconds(beat),
+        "lastTransitionTime": _seconds(0),
+    }
+    return {"status": {"conditions": [condition]}}
+
+
+def an_annotation(beat: int) -> Json:
+    """What an add-on writes: something small that is new each time."""
+    return {"metadata": {"annotations": {"addon.example.com/seen": str(beat)}}}
+
+
+def _labels(number: int, chance: Random) -> dict[str, str]:
+    size, zone = chance.choice(_SIZES), _zone(number)
+    pool = f"pool-{number % 12}"
+    teams = {f"team.example.com/{topic}": f"{topic}-{number % 7}" for topic in ("cost", "owner", "tier", "stage")}
+    return teams | {
+        "beta.kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/instance-type": size,
+        "beta.kubernetes.io/os": "linux",
+        "failure-domain.beta.kubernetes.io/region": "europe",
+        "failure-domain.beta.kubernetes.io/zone": zone,
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": name_of(number),
+        "kubernetes.io/os": "linux",
+        "node-role.kubernetes.io/worker": "",
+        "node.kubernetes.io/instance-type": size,
+        "topology.kubernetes.io/region": "europe",
+        "topology.kubernetes.io/zone": zone,
+        "topology.csi.example.com/zone": zone,
+        "node.example.com/pool": pool,
+        "node.example.com/image": "os-2026.01.2",
+        "node.example.com/capacity-type": chance.choice(("on-demand", "spot")),
+        "node.example.com/generation": str(number % 3),
+        "node.example.com/kernel": "6.12.9",
+        "node.example.com/network": "overlay",
+        "node.example.com/rack": f"rack-{number % 160}",
+        "node.example.com/template": f"{pool}-{_digest(number % 12, 'template')[:8]}",
+    }
+
+
+def _annotations(number: int) -> dict[str, str]:
+    return {
+        "cni.example.com/address": f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}/16",
+        "cni.example.com/mac": ":".join(_digest(number, "mac")[at : at + 2] for at in range(0, 12, 2)),
+        "csi.volume.kubernetes.io/nodeid": f'{{"csi.example.com":"i-{_digest(number, "instance")[:17]}"}}',
+        "node.alpha.kubernetes.io/ttl": "300",
+        "node.example.com/launch-template": f"lt-{_digest(number % 12, 'template')[:17]}",
+        "volumes.kubernetes.io/controller-managed-attach-detach": "true",
+    }
+
+
+def _status(number: int, chance: Random) -> Json:
+    cores = chance.choice((4, 8, 16, 32))
+    room = {
+        "cpu": str(cores),
+        "ephemeral-storage": "209702892Ki",
+        "hugepages-1Gi": "0",
+        "hugepages-2Mi": "0",
+        "memory": f"{cores * 4 * 1024 * 1024 - number}Ki",
+        "pods": "110",
+    }
+    return {
+        "addresses": [
+            {"type": "InternalIP", "address": f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"},
+            {"type": "InternalDNS", "address": name_of(number)},
+            {"type": "Hostname", "address": name_of(number)},
+        ],
+        "allocatable": room | {"cpu": f"{cores * 1000 - 90}m", "ephemeral-storage": "192188443124"},
+        "capacity": room,
+        "conditions": [_condition(kind, number) for kind in _CONDITIONS],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "images": [_image(place, number) for place in chance.sample(range(len(_IMAGES)), chance.randint(10, 16))],
+        "nodeInfo": {
+            "architecture": "amd64",
+            "bootID": _uuid(number, "boot"),
+            "containerRuntimeVersion": "containerd://2.2.1",
+            "kernelVersion": "6.12.9-cloud-amd64",
+            "kubeProxyVersion": "",
+            "kubeletVersion": "v1.37.1",
+            "machineID": _digest(number, "machine")[:32],
+            "operatingSystem": "linux",
+            "osImage": "Example Linux 13 (server)",
+            "systemUUID": _uuid(number, "system"),
+        },
+    }
+
+
+def _condition(kind: str, number: int) -> Json:
+    status, reason, message = _CONDITIONS[kind]
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastHeartbeatTime": _seconds(number),
+        "lastTransitionTime": _seconds(number % 600),
+    }
+
+
+def _image(place: int, number: int) -> Json:
+    version = f"{1 + number % 3}.{place}.{number % 5}"
+    repository = _IMAGES[place]
+    return {
+        "names": [f"{repository}@sha256:{_digest(place, version)}", f"{repository}:{version}"],
+        "sizeBytes": 20_000_000 + 1_000_003 * place,
+    }
+
+
+def _zone(number: int) -> str:
+    return _ZONES[number % len(_ZONES)]
+
+
+def _digest(number: int, salt: str) -> str:
+    return sha256(f"{salt} {number}".encode()).hexdigest()
+
+
+def _uuid(number: int, salt: str) -> str:
+    text = _digest(number, salt)
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:32]))
+
+
+def _seconds(beat: int) -> str:
+    return (BORN + timedelta(seconds=beat)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _microseconds(beat: int) -> str:
+    return (BORN + timedelta(seconds=beat)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
