@@ -6,9 +6,9 @@ so our credentials: none is ever chained to ours.
 """
 
 import asyncio
-import contextlib
 import io
 import os
+import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -49,7 +49,8 @@ UNAUTHORIZED = 401
 PROXY_AUTH_REQUIRED = 407
 BODY_AT_ONCE_BYTES = 2**20
 GATHER_SECONDS = 0.05
-BACKLOG_BYTES = 2**16  # so much at once means that more is waiting already
+BACKLOG_BYTES = 2**18  # so much at once means that more is waiting already
+CLOSED = -1
 
 # The first that fits is told.
 _TROUBLES: tuple[tuple[type[Exception], str], ...] = (
@@ -219,16 +220,20 @@ class _Answer:
                 await self._let_more_arrive()
 
     async def _let_more_arrive(self) -> None:
-        """A busy watch is read twenty times a second, not once for every event, which costs far less."""
+        """A busy watch is read twenty times a second, not once for every event, which costs half as much.
+
+        The kernel is told not to wake us for less than a backlog; the end of the stream wakes us all the same.
+        """
         connection = self._response.connection
-        transport = connection.transport if connection else None
-        if transport is None:
+        wire = connection.transport.get_extra_info("socket") if connection and connection.transport else None
+        if wire is None:
             return
-        with contextlib.suppress(AttributeError):  # only TLS has a buffer of its own, which would go on filling
-            transport.set_read_buffer_limits(high=1)  # type: ignore[attr-defined]
-        transport.pause_reading()
-        await asyncio.sleep(GATHER_SECONDS)
-        transport.resume_reading()
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, BACKLOG_BYTES)
+        try:
+            await asyncio.sleep(GATHER_SECONDS)
+        finally:
+            if wire.fileno() != CLOSED:
+                wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
 
     def close(self) -> None:
         """A body that was read to its end has given its connection back already; any other loses it here."""

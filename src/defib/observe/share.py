@@ -3,8 +3,6 @@
 This changes objects in place, which is safe only here, where a fresh object has been decoded and nobody has seen it.
 """
 
-from typing import Any
-
 from msgspec.structs import force_setattr
 
 from defib.model.meta import Resource
@@ -28,16 +26,13 @@ def share_words(item: Resource, pool: Pool) -> None:
 
 def share_unchanged(item: Resource, before: Resource) -> None:
     """When an object changes: keep the parts that did not. A kubelet's report mostly says the same again."""
-    _share(item.metadata, before.metadata, "labels")
-    _share(item.metadata, before.metadata, "annotations")
+    labels = before.metadata.labels
+    if labels is not None and labels == item.metadata.labels:
+        force_setattr(item.metadata, "labels", labels)
     if isinstance(item, Node) and isinstance(before, Node):
-        _share(item.status, before.status, "conditions")
-
-
-def _share(now: Any, before: Any, field: str) -> None:
-    known = getattr(before, field)
-    if known is not None and known == getattr(now, field):
-        force_setattr(now, field, known)
+        conditions = before.status.conditions
+        if conditions is not None and conditions == item.status.conditions:
+            force_setattr(item.status, "conditions", conditions)
 
 
 def _conditions(item: Resource) -> list[Condition]:
