@@ -19,8 +19,9 @@ from defib.cli import demo_view as view
 from defib.cli.run import until_stopped
 from defib.clock import Clock, SystemClock
 from defib.config import Settings
-from defib.simulate.cluster import SimulatedCluster, machines_in_zones
-from defib.simulate.hollow import Timers
+from defib.hollow.site import in_zones
+from defib.hollow.timers import Timers
+from defib.simulate.cluster import SimulatedCluster
 from defib.simulate.http import serving
 from defib.simulate.virtual_time import VirtualClock
 from defib.telemetry.log import set_up
@@ -42,7 +43,7 @@ class Stage:
         self._clock = clock
         self._speed = speed
         self._timers = Timers().faster(speed)
-        self._machines = machines_in_zones(ZONES, NODES_PER_ZONE)
+        self._machines = in_zones(ZONES, NODES_PER_ZONE)
         self.cluster = SimulatedCluster(clock, self._timers, self._machines)
         # Frequent passes, since heartbeats alone do not cause one and the table shows their age.
         settings = Settings(resync_seconds=1 / FRAMES_PER_SECOND)
@@ -62,7 +63,7 @@ class Stage:
             picture=self._operator.picture,
             power_events=tuple(self._power_events),
             victim=self._victim,
-            has_power=not self._victim or self.cluster.nodes.has_power(self._victim),
+            has_power=not self._victim or self.cluster.nodes[self._victim].is_on,
             machines=len(self._machines),
             zones=len(ZONES),
             speed=self._speed,
@@ -74,10 +75,10 @@ class Stage:
         while True:
             await asyncio.sleep(CALM_SECONDS / self._speed)
             self._victim = self._machines[int(self._clock.jitter(len(self._machines)))].name
-            self.cluster.nodes.cut_power(self._victim)
+            self.cluster.nodes[self._victim].machine.set_power(False)
             self._say(f"{self._victim} loses its power", bad=True)
             await asyncio.sleep(OUTAGE_SECONDS / self._speed)
-            self.cluster.nodes.restore_power(self._victim)
+            self.cluster.nodes[self._victim].machine.set_power(True)
             self._say(f"{self._victim} has power again and boots")
             await asyncio.sleep(RECOVERY_SECONDS / self._speed)
             self._victim = ""

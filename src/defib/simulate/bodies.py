@@ -7,11 +7,11 @@ import yaml
 
 from defib.kube.transport import JSON
 from defib.simulate import protobuf
-from defib.simulate.kinds import as_stored
+from defib.simulate.kinds.catalog import as_stored
+from defib.simulate.kinds.typed import typed
 from defib.simulate.refusals import Refusal, bad_request, invalid, wrong
 from defib.simulate.routing import Call
 from defib.simulate.store import Object
-from defib.simulate.typed import typed
 
 _decode = msgspec.json.Decoder().decode
 _JSON_TYPES = (JSON, "", "*/*")

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from defib.clock import Clock
-from defib.simulate import metadata
 from defib.simulate.bodies import decoded
-from defib.simulate.kinds import Served
+from defib.simulate.kinds import metadata
+from defib.simulate.kinds.catalog import Served
 from defib.simulate.refusals import Refusal, bad_request, conflict, invalid_options, unsupported
 from defib.simulate.routing import Call
 from defib.simulate.store import Object, Store, Version

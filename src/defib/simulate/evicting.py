@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 
 from defib.clock import Clock
-from defib.simulate import metadata
 from defib.simulate.bodies import decoded
 from defib.simulate.deleting import DeleteOptions, Deleter, check_preconditions, read_options
-from defib.simulate.kinds import Served
+from defib.simulate.kinds import metadata
+from defib.simulate.kinds.catalog import Served
 from defib.simulate.refusals import Refusal, bad_request, internal
 from defib.simulate.routing import Call
 from defib.simulate.selectors import matches_selector

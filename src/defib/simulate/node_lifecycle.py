@@ -11,16 +11,19 @@ from typing import Any, NoReturn
 import structlog
 
 from defib.clock import Clock
+from defib.hollow.pod_status import timestamp
+from defib.hollow.timers import Timers
 from defib.kube.client import Client, Merge, Scope
 from defib.kube.errors import KubeError
-from defib.kube.kinds import LEASES
+from defib.kube.kinds import LEASES, unstructured
 from defib.model.cluster import HEARTBEAT_NAMESPACE
 from defib.model.meta import Unstructured
 from defib.model.node import Lease
-from defib.simulate.hollow import RAW_NODES, Timers, timestamp
 
 log = structlog.get_logger("lifecycle")
 
+RAW_NODES = unstructured("", "v1", "nodes", "Node", namespaced=False)
+KUBELETS_OWN = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 UNREACHABLE = "node.kubernetes.io/unreachable"
 NOT_READY = "node.kubernetes.io/not-ready"
 EFFECTS = ("NoSchedule", "NoExecute")
@@ -79,11 +82,12 @@ class NodeLifecycle:
 
 
 def _unknown(node: Unstructured, now: datetime) -> list[dict[str, Any]]:
-    """All conditions as Unknown; nothing when they are that already."""
+    """What the kubelet says as Unknown, what others say as it is; nothing when all that is so already."""
     known = _conditions(node)
-    if not any(condition["status"] != "Unknown" for condition in known):
+    if not any(condition["status"] != "Unknown" for condition in known if condition["type"] in KUBELETS_OWN):
         return []
-    return [c | SILENT | {"status": "Unknown", "lastTransitionTime": timestamp(now)} for c in known]
+    unknown = SILENT | {"status": "Unknown", "lastTransitionTime": timestamp(now)}
+    return [condition | unknown if condition["type"] in KUBELETS_OWN else condition for condition in known]
 
 
 def _taints(node: Unstructured, now: datetime) -> list[dict[str, Any]]:

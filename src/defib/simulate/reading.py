@@ -9,7 +9,6 @@ import msgspec
 
 from defib.clock import Clock
 from defib.simulate.answers import Answer
-from defib.simulate.forms import form_of, list_of
 from defib.simulate.refusals import (
     Refusal,
     bad_request,
@@ -24,7 +23,8 @@ from defib.simulate.refusals import (
 from defib.simulate.routing import Call
 from defib.simulate.selectors import selection
 from defib.simulate.store import ADDED, Collection, Store, Version
-from defib.simulate.tables import Printer
+from defib.simulate.views.forms import form_of, list_of
+from defib.simulate.views.tables import Printer
 from defib.simulate.watching import Watch, WatchOptions
 
 _TOO_OLD_TO_CONTINUE = (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
-    from defib.simulate.kinds import Served
+    from defib.simulate.kinds.catalog import Served
 
 _json = msgspec.json.Encoder()
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from defib.kube.transport import Request
-from defib.simulate.kinds import Catalog, Served
+from defib.simulate.kinds.catalog import Catalog, Served
 from defib.simulate.refusals import Refusal, method_not_allowed, no_such_resource
 
 _OF_NAMESPACE = ("status", "finalize")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from defib.simulate.kinds import Served, at_path
+from defib.simulate.kinds.catalog import Served, at_path
 from defib.simulate.refusals import bad_request
 from defib.simulate.store import Object
 

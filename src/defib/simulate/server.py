@@ -6,18 +6,17 @@ from typing import Any
 
 from defib.clock import Clock
 from defib.kube.transport import Request
-from defib.simulate import builtin, discovery
 from defib.simulate.answers import Answer, as_json, refused
 from defib.simulate.audit import Asked, Audit
 from defib.simulate.bodies import object_of
 from defib.simulate.connections import Connections
-from defib.simulate.crds import Registrar
 from defib.simulate.deleting import Deleter, options_of, success
 from defib.simulate.evicting import Evictor
 from defib.simulate.faults import Faults
-from defib.simulate.forms import list_of
-from defib.simulate.kinds import Catalog
-from defib.simulate.patching import Patcher
+from defib.simulate.kinds import builtin
+from defib.simulate.kinds.catalog import Catalog
+from defib.simulate.kinds.crds import Registrar
+from defib.simulate.patches.patching import Patcher
 from defib.simulate.reading import Reader
 from defib.simulate.refusals import (
     Refusal,
@@ -31,7 +30,9 @@ from defib.simulate.routing import Call, understand
 from defib.simulate.selectors import selection
 from defib.simulate.store import Change, Object, Store, Version
 from defib.simulate.subresources import Subresources
-from defib.simulate.tables import Printer
+from defib.simulate.views import discovery
+from defib.simulate.views.forms import list_of
+from defib.simulate.views.tables import Printer
 from defib.simulate.writing import Writer
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 
 from defib.clock import Clock
-from defib.simulate import metadata
 from defib.simulate.answers import Answer, as_json
 from defib.simulate.bodies import decoded, object_of
-from defib.simulate.kinds import ScalePaths, at_path
-from defib.simulate.merge_patch import json_patch, merge
+from defib.simulate.kinds import metadata
+from defib.simulate.kinds.catalog import ScalePaths, at_path
+from defib.simulate.patches.merge_patch import json_patch, merge
 from defib.simulate.refusals import Refusal, bad_request, conflict, invalid, method_not_allowed, wrong
 from defib.simulate.routing import Call
 from defib.simulate.store import Object, Store, Version

@@ -7,10 +7,10 @@ checked, then compared with what is there, then stored. A proposal that changes 
 from collections.abc import Callable
 
 from defib.clock import Clock
-from defib.simulate import defaults, metadata, validation
-from defib.simulate.kinds import Served
-from defib.simulate.metadata_fields import known_only
-from defib.simulate.ownership import UPDATE, Manager, after_update
+from defib.simulate.kinds import defaults, metadata, validation
+from defib.simulate.kinds.catalog import Served
+from defib.simulate.kinds.metadata_fields import known_only
+from defib.simulate.patches.ownership import UPDATE, Manager, after_update
 from defib.simulate.refusals import (
     Problem,
     Refusal,

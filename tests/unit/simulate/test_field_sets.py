@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from defib.simulate import shapes
-from defib.simulate.field_sets import (
+from defib.simulate.patches import shapes
+from defib.simulate.patches.field_sets import (
     FieldSet,
     changed,
     covers,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from defib.simulate.merge_patch import json_patch, merge
+from defib.simulate.patches.merge_patch import json_patch, merge
 from defib.simulate.refusals import Refusal
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from defib.simulate.builtin import CORE
+from defib.simulate.kinds.builtin import CORE
 from defib.simulate.refusals import Refusal
 from defib.simulate.selectors import field_selector, label_selector, matches_selector
 from defib.simulate.store import Object

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from defib.simulate import shapes
+from defib.simulate.patches import shapes
+from defib.simulate.patches.strategic import strategic_merge
 from defib.simulate.refusals import Refusal
-from defib.simulate.strategic import strategic_merge
 
 
 def conditions(**states: str) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from defib.simulate import json_path
-from defib.simulate.metadata import stamp
-from defib.simulate.tables import age
+from defib.simulate.kinds.metadata import stamp
+from defib.simulate.views import json_path
+from defib.simulate.views.tables import age
 from defib.simulate.virtual_time import START
 from tests.unit.simulate.asking import NODES, Asker, simulated
 

@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 from math import ceil
 from typing import Any
 
-from defib.simulate import metadata
 from defib.simulate.controllers.hands import Hands
 from defib.simulate.evicting import BUDGETS, ready, with_condition
+from defib.simulate.kinds import metadata
 from defib.simulate.selectors import matches_selector
 from defib.simulate.server import ApiServer
 from defib.simulate.store import Change, Object, Store, Version

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from defib.simulate.metadata_fields import known_only
+from defib.simulate.kinds.metadata_fields import known_only
 
 Object = dict[str, Any]
 Rules = Mapping[str, Any]

@@ -3,7 +3,7 @@
 from math import ceil, floor
 from typing import Any
 
-from defib.simulate import metadata
+from defib.simulate.kinds import metadata
 from defib.simulate.store import DELETED, Change, Object, key_of
 from defib.simulate.workloads import pods
 from defib.simulate.workloads.controller import Controller

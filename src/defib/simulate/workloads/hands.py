@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from defib.kube.transport import MERGE_PATCH, Request
-from defib.simulate import metadata
+from defib.simulate.kinds import metadata
 from defib.simulate.server import ApiServer
 from defib.simulate.store import Object
 

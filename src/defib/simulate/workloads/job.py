@@ -6,7 +6,7 @@ Every pod of a Job carries a finalizer until it is counted, so that none is lost
 from datetime import datetime
 from typing import Any
 
-from defib.simulate import metadata
+from defib.simulate.kinds import metadata
 from defib.simulate.store import Change, Object, key_of
 from defib.simulate.workloads import pods
 from defib.simulate.workloads.controller import Controller

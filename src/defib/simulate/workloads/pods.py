@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from defib.simulate import metadata
 from defib.simulate.evicting import ready
+from defib.simulate.kinds import metadata
 from defib.simulate.store import Object
 from defib.simulate.workloads.nodes import NOT_READY, UNREACHABLE
 

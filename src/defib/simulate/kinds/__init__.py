@@ -1,0 +1,1 @@
+"""What is served: built-in and custom kinds, and the rules, defaults and metadata of their objects."""

@@ -1,0 +1,1 @@
+"""How a patch of each kind changes an object, and who owns which field afterwards."""

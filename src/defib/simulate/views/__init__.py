@@ -1,0 +1,1 @@
+"""What readers are shown: objects, their metadata, tables for people, and what the server says about itself."""
