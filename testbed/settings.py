@@ -63,6 +63,7 @@ _PEER_URL = "unix://etcd-peer.sock"
 _ETCD = (
     "--data-dir=etcd",
     "--unsafe-no-fsync",
+    "--watch-progress-notify-interval=5s",  # as kubeadm sets it: without it, quiet kinds get no bookmarks
     f"--listen-client-urls={_ETCD_URL}",
     f"--advertise-client-urls={_ETCD_URL}",
     f"--listen-peer-urls={_PEER_URL}",

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
 from testbed.cluster import ControlPlane
 from testbed.programs import Programs
@@ -91,3 +92,15 @@ async def test_the_example_tells_what_happens_to_nodes_with_its_role_alone(clust
         await expect_line(process, "cluster changed", "subject=n1", "what=cordoned")
         process.terminate()
         assert await expect_end(process, 0) == ""
+
+
+async def test_a_token_that_the_server_no_longer_takes_is_told_in_one_line(cluster: ControlPlane) -> None:
+    stale = cluster.directory / "stale.kubeconfig"
+    config = yaml.safe_load(cluster.token_kubeconfig("token-admin").read_text())
+    config["users"][0]["user"]["token"] = "expired"
+    stale.write_text(yaml.safe_dump(config))
+    async with defib_run(stale) as process:
+        complaint = await expect_end(process, 1)
+    assert "Unauthorized" in complaint
+    assert "may have expired" in complaint
+    assert complaint.count("\n") == 1

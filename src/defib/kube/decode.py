@@ -83,6 +83,12 @@ def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
+@cache
+def _event_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """Remembered by the kind itself, since even writing `Event[kind]` down for every event would be felt."""
+    return msgspec.json.Decoder(Event[kind])
+
+
 def decode_object(body: bytes, kind: type[R]) -> R:
     try:
         item: R = decoder(kind).decode(body)
@@ -132,7 +138,7 @@ def _read_or_set_aside(raw: msgspec.Raw, kind: type[R]) -> R | SetAside:
 def decode_event(line: bytes, kind: type[R]) -> Event[R] | UnreadableEvent:
     """One line of a watch. Raises what an ERROR event says."""
     try:
-        event: Event[R] = decoder(Event[kind]).decode(line)  # type: ignore[valid-type]
+        event: Event[R] = _event_decoder(kind).decode(line)
     except msgspec.DecodeError:
         return _decode_event_piecemeal(line, kind)
     # An ERROR carries a Status, which may happen to decode as the kind.

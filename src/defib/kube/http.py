@@ -48,7 +48,7 @@ CONNECT_SECONDS_MAX = 10.0
 UNAUTHORIZED = 401
 PROXY_AUTH_REQUIRED = 407
 BODY_AT_ONCE_BYTES = 2**20
-GATHER_SECONDS = 0.05
+GATHER_SECONDS = 0.1
 BACKLOG_BYTES = 2**18  # so much at once means that more is waiting already
 CLOSED = -1
 
@@ -220,7 +220,7 @@ class _Answer:
                 await self._let_more_arrive()
 
     async def _let_more_arrive(self) -> None:
-        """A busy watch is read twenty times a second, not once for every event, which costs half as much.
+        """A busy watch is read ten times a second, not once for every event, which costs half as much.
 
         The kernel is told not to wake us for less than a backlog; the end of the stream wakes us all the same.
         """

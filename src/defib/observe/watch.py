@@ -156,10 +156,13 @@ class Watcher(Generic[R]):
 
     def _failed(self, error: KubeError) -> float:
         """Note that we lost sight and what the next try needs; the least pause before it."""
+        if isinstance(error, Silent):
+            # Not blind yet: on servers without bookmarks every quiet kind looks like this. The list will tell; also
+            # a server restored from a backup needs one, since it says nothing until it is past our version.
+            self._list_again("silent")
+            return 0.0
         if isinstance(error, Gone):
             self._list_again("expired")
-        elif isinstance(error, Silent):
-            self._list_again("silent")  # a server restored from a backup says nothing until it is past our version
         elif isinstance(error, Unreadable):
             self._list_again("unreadable")
         if self._shelf.went_blind(str(error)):

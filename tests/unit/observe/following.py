@@ -29,6 +29,7 @@ class Witness:
         self._versions: dict[str, int] = {}
         self.relists: list[str] = []
         self.news = 0
+        self.sights = 0
 
     def heard(self, name: str, events: int, news: int) -> None:
         assert name == "nodes"
@@ -43,6 +44,7 @@ class Witness:
 
     def sight_changed(self, name: str) -> None:
         assert name == "nodes"
+        self.sights += 1
 
     def _never_back(self) -> None:
         for node in self._shelf.objects.values():

@@ -194,7 +194,7 @@ def test_blindness_is_known_and_dates_from_the_last_word() -> None:
     assert end.shelf.blind_why
 
 
-def test_missing_bookmarks_are_taken_for_silence_and_survived() -> None:
+def test_a_quiet_kind_on_a_server_without_bookmarks_is_listed_now_and_then_and_raises_no_alarm() -> None:
     """With no change and no bookmark we cannot tell a quiet cluster from a dead line, so we ask again."""
 
     async def scenario(following: Following) -> None:
@@ -205,6 +205,20 @@ def test_missing_bookmarks_are_taken_for_silence_and_survived() -> None:
     end = follow(scenario, faults=(NO_STREAMED_LISTS, Fault(effect=NoBookmarks())))
     expect_in_step(end)
     assert end.requests("watch") <= 12
+    assert end.witness.sights == 1, "it saw once, at the start, and was never blind"
+
+
+def test_a_silent_server_that_does_not_answer_either_is_out_of_sight_since_its_last_word() -> None:
+    async def scenario(following: Following) -> None:
+        await seconds(10)
+        following.change("n1", "the last word")
+        await seconds(1)
+        following.server.partition("operator")
+        await seconds(200)
+
+    end = follow(scenario)
+    assert end.shelf.blind_since is not None
+    assert 200 * SECOND < end.clock.now() - end.shelf.blind_since <= 201 * SECOND
 
 
 def test_an_object_that_cannot_be_read_is_set_aside_and_stops_nothing() -> None:
