@@ -12,7 +12,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit
 
 .PHONY: help
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 .PHONY: demo
 demo: $(READY) ## Watch an embedded cluster lose a node: DEMO="--seconds 30" passes options
@@ -36,14 +36,27 @@ format: $(READY) ## Format the code and mend what the linter can mend
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+NODES ?= 5
 .PHONY: cluster
-cluster: $(READY) ## A real control plane for you, until Ctrl-C
-	@$(BIN)/python -m testbed up
+cluster: $(READY) ## A real control plane with hollow nodes for you, until Ctrl-C: NODES=50
+	@$(BIN)/python -m testbed up --nodes $(NODES)
 
 .PHONY: bench
 bench: $(READY) $(BENCH_VENV)/.ready ## Measure CPU and memory against other clients on the real API server
 	@$(BIN)/python -m testbed build
 	@$(BIN)/python -m tests.bench
+
+PROFILE ?= compressed
+RUNS ?= 1
+.PHONY: bench-failover
+bench-failover: $(READY) ## Seconds from a lost node to pods running elsewhere, by phase; PROFILE=default takes an hour
+	@$(BIN)/python -m testbed build
+	@$(BIN)/python -m tests.bench_failover --profile $(PROFILE) --runs $(RUNS)
+
+.PHONY: bench-load
+bench-load: $(READY) ## What 1,000 hollow nodes with 5,000 pods cost beside a real control plane
+	@$(BIN)/python -m testbed build
+	@$(BIN)/python -m testbed.load
 
 .PHONY: docs
 docs: $(READY) ## Write the reference pages from the code

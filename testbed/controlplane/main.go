@@ -17,13 +17,24 @@ import (
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	"k8s.io/kubernetes/pkg/controller/volume/attachdetach"
 )
 
 var commands = map[string]func() *cobra.Command{
 	"kube-apiserver":          apiserver.NewAPIServerCommand,
-	"kube-controller-manager": controllermanager.NewControllerManagerCommand,
+	"kube-controller-manager": controllerManager,
 	"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
 	"kubectl":                 kubectl.NewDefaultKubectlCommand,
+}
+
+// controllerManager adds the one timer of a failover that upstream has as a variable for tests
+// and not as a flag: how long a volume stays with a node that does not say it is unmounted.
+func controllerManager() *cobra.Command {
+	command := controllermanager.NewControllerManagerCommand()
+	wait := &attachdetach.DefaultTimerConfig.ReconcilerMaxWaitForUnmountDuration
+	command.Flags().DurationVar(wait, "testbed-max-wait-for-unmount", *wait,
+		"How long to wait for a volume to be unmounted before it is detached from a node that is not ready.")
+	return command
 }
 
 // part answers which program to be: the name we were called by (a link), or the first argument.

@@ -17,7 +17,7 @@ from defib.kube.decode import (
     LineBuffer,
     Page,
     UnreadableEvent,
-    decode_event,
+    decode_events,
     decode_object,
     decode_page,
     decoder,
@@ -315,4 +315,4 @@ async def _events(response: Response, kind: Kind[R]) -> AsyncGenerator[list[Even
     async with aclosing(response.chunks()) as chunks:
         async for chunk in chunks:
             if lines := buffer.feed(chunk):
-                yield [decode_event(line, kind.type) for line in lines]
+                yield decode_events(lines, kind.type)

@@ -135,14 +135,19 @@ def _read_or_set_aside(raw: msgspec.Raw, kind: type[R]) -> R | SetAside:
     return SetAside(f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name, meta.resource_version, why)
 
 
-def decode_event(line: bytes, kind: type[R]) -> Event[R] | UnreadableEvent:
-    """One line of a watch. Raises what an ERROR event says."""
+def decode_events(lines: bytes, kind: type[R]) -> list[Event[R] | UnreadableEvent]:
+    """Whole lines of a watch, all in one go where every one is good. Raises what an ERROR event says."""
     try:
-        event: Event[R] = _event_decoder(kind).decode(line)
+        events: list[Event[R] | UnreadableEvent] = _event_decoder(kind).decode_lines(lines)
     except msgspec.DecodeError:
-        return _decode_event_piecemeal(line, kind)
-    # An ERROR carries a Status, which may happen to decode as the kind.
-    return _decode_event_piecemeal(line, kind) if event.type == "ERROR" else event
+        return _decode_events_piecemeal(lines, kind)
+    if any(event.type == "ERROR" for event in events):  # it carries a Status, which may happen to decode as the kind
+        return _decode_events_piecemeal(lines, kind)
+    return events
+
+
+def _decode_events_piecemeal(lines: bytes, kind: type[R]) -> list[Event[R] | UnreadableEvent]:
+    return [_decode_event_piecemeal(line, kind) for line in lines.split(b"\n") if line]
 
 
 def _decode_event_piecemeal(line: bytes, kind: type[R]) -> Event[R] | UnreadableEvent:
@@ -163,17 +168,17 @@ def _decode_event_piecemeal(line: bytes, kind: type[R]) -> Event[R] | Unreadable
 
 
 class LineBuffer:
-    """Cuts a stream into lines. A line may be megabytes long and the stream be cut anywhere."""
+    """Holds back what is not yet a whole line. A line may be megabytes long and the stream be cut anywhere."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
 
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that this chunk completes."""
-        head, *rest = chunk.split(b"\n")
-        self._parts.append(head)
-        if not rest:
-            return []
-        whole = [b"".join(self._parts), *rest[:-1]]
-        self._parts = [rest[-1]]
-        return [line for line in whole if line]
+    def feed(self, chunk: bytes) -> bytes:
+        """The lines that this chunk completes, as they came; nothing when it completes none."""
+        end = chunk.rfind(b"\n") + 1
+        if not end:
+            self._parts.append(chunk)
+            return b""
+        whole = b"".join((*self._parts, chunk[:end]))
+        self._parts = [chunk[end:]]
+        return whole

@@ -49,7 +49,8 @@ UNAUTHORIZED = 401
 PROXY_AUTH_REQUIRED = 407
 BODY_AT_ONCE_BYTES = 2**20
 GATHER_SECONDS = 0.1
-BACKLOG_BYTES = 2**18  # so much at once means that more is waiting already
+READ_BYTES = 2**16  # a full read means that more is waiting already
+BACKLOG_BYTES = 2**18
 CLOSED = -1
 
 # The first that fits is told.
@@ -212,11 +213,11 @@ class _Answer:
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         while True:
             with self._told():
-                chunk = await self._response.content.readany()
+                chunk = await self._response.content.read(READ_BYTES)
             if not chunk:
                 return
             yield chunk
-            if len(chunk) < BACKLOG_BYTES:
+            if len(chunk) < READ_BYTES:
                 await self._let_more_arrive()
 
     async def _let_more_arrive(self) -> None:

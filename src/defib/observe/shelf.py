@@ -87,7 +87,7 @@ class Shelf(Generic[R]):
 
     def apply(self, events: Iterable[Event[R] | UnreadableEvent]) -> int:
         """Take in a batch of changes in order; how many of them were news."""
-        news = sum(1 for event in events if self._apply_one(event))
+        news = sum(map(self._apply_one, events))
         if news:
             self._view = None
         return news

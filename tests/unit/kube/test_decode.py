@@ -14,11 +14,12 @@ from defib.kube.decode import (
     Event,
     LineBuffer,
     UnreadableEvent,
-    decode_event,
+    decode_events,
     decode_object,
     decode_page,
 )
 from defib.kube.errors import Forbidden, Gone, Invalid, ServerFailed, Unreadable
+from defib.kube.kinds import R
 from defib.model.meta import Resource, Unstructured
 from defib.model.node import Node
 
@@ -34,7 +35,12 @@ def cut(stream: bytes, places: list[int]) -> list[bytes]:
 
 def framed(chunks: list[bytes]) -> list[bytes]:
     buffer = LineBuffer()
-    return [line for chunk in chunks for line in buffer.feed(chunk)]
+    return b"".join(buffer.feed(chunk) for chunk in chunks).split(b"\n")[:-1]
+
+
+def decode_event(line: bytes, kind: type[R]) -> Event[R] | UnreadableEvent:
+    (event,) = decode_events(line + b"\n", kind)
+    return event
 
 
 @given(st.lists(st.binary(min_size=1).filter(lambda line: b"\n" not in line)), st.lists(st.integers(0)))
@@ -56,14 +62,15 @@ def test_events_do_not_depend_on_where_the_stream_is_cut(
     stream = b"".join(
         json.dumps({"type": kind, "object": item}, ensure_ascii=False).encode() + b"\n" for kind, item in sent
     )
-    events = [decode_event(line, Resource) for line in framed(cut(stream, places))]
+    buffer = LineBuffer()
+    events = [event for chunk in cut(stream, places) for event in decode_events(buffer.feed(chunk), Resource)]
     read = [(event.type, event.object.name) for event in events if isinstance(event, Event)]
     assert read == [(kind, item["metadata"]["name"]) for kind, item in sent]
 
 
 def test_many_events_may_come_in_one_chunk() -> None:
     stream = b"".join(line_of("ADDED", metadata={"name": f"n{number}"}) + b"\n" for number in range(1000))
-    assert len(LineBuffer().feed(stream)) == 1000
+    assert len(decode_events(LineBuffer().feed(stream), Resource)) == 1000
 
 
 def test_an_event_of_megabytes_in_small_pieces_is_one_event() -> None:
@@ -80,7 +87,9 @@ def test_a_line_that_is_cut_off_at_the_end_is_not_an_event() -> None:
 
 
 def test_empty_lines_are_no_events() -> None:
-    assert framed([b"\n\n", b"a\n", b"\n"]) == [b"a"]
+    line = line_of("ADDED", metadata={"name": "a"})
+    assert len(decode_events(b"\n\n" + line + b"\n\n", Resource)) == 1
+    assert decode_events(b"\n", Resource) == []
 
 
 @pytest.mark.parametrize("kind", [Resource, Node, Unstructured])
@@ -190,3 +199,18 @@ def test_an_answer_that_is_no_list_is_unreadable(body: bytes) -> None:
 def test_an_invalid_code_in_an_error_without_reason_is_a_refusal() -> None:
     with pytest.raises(Invalid):
         decode_event(line_of("ERROR", message="what?"), Resource)
+
+
+def test_one_bad_line_among_good_ones_costs_only_itself() -> None:
+    good, bad = (
+        line_of("ADDED", metadata={"name": "a"}),
+        line_of("ADDED", metadata={"name": "b"}, spec={"taints": "oops"}),
+    )
+    events = decode_events(b"\n".join([good, bad, good, b""]), Node)
+    assert [type(event) for event in events] == [Event, UnreadableEvent, Event]
+
+
+def test_an_error_behind_good_lines_is_raised() -> None:
+    good, error = line_of("ADDED", metadata={"name": "a"}), line_of("ERROR", reason="Expired", code=410)
+    with pytest.raises(Gone):
+        decode_events(b"\n".join([good, error, b""]), Resource)

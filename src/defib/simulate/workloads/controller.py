@@ -19,6 +19,7 @@ from defib.simulate.workloads.timers import WorkloadTimers
 log = structlog.get_logger("workloads")
 
 NEVER = float("inf")
+SOONEST_SECONDS = 0.001  # less may be lost in rounding: no time would pass, and the look go on for ever
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +65,7 @@ class Controller(ABC):
 
     def look_after(self, key: str, seconds: float) -> None:
         """No earlier look that is already planned is put off by this."""
-        due = self.clock.monotonic() + seconds
+        due = self.clock.monotonic() + max(seconds, SOONEST_SECONDS)
         self._later[key] = min(due, self._later.get(key, NEVER))
 
     @property

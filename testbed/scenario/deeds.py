@@ -1,0 +1,126 @@
+"""What can be done to a cluster in a story. `Harm` is what a node suffers; the rest is done by people, or undoes it."""
+
+from testbed.scenario.story import Phrase, PodName, Where, WorkloadName
+
+
+class Harm(Phrase, frozen=True):
+    """Makes its node `that node`; `elsewhere` is every other one."""
+
+    node: Where
+
+
+class PowerOff(Harm, frozen=True):
+    sentence = "power off {node}"
+
+
+class Hang(Harm, frozen=True):
+    sentence = "hang {node}"
+
+
+class Partition(Harm, frozen=True):
+    sentence = "partition {node}"
+
+
+class Slow(Harm, frozen=True):
+    sentence = "slow {node} by {seconds}"
+    seconds: float
+
+
+class Flap(Harm, frozen=True):
+    sentence = "flap {node} silent {silent} alive {alive}"
+    silent: float
+    alive: float
+
+
+class Drain(Harm, frozen=True):
+    sentence = "drain {node} within {seconds}"
+    seconds: float
+
+
+class PowerOn(Phrase, frozen=True):
+    sentence = "power on {node}"
+    node: Where
+
+
+class Heal(Phrase, frozen=True):
+    sentence = "heal {node}"
+    node: Where
+
+
+class Cordon(Phrase, frozen=True):
+    sentence = "cordon {node}"
+    node: Where
+
+
+class Uncordon(Phrase, frozen=True):
+    sentence = "uncordon {node}"
+    node: Where
+
+
+class TaintOutOfService(Phrase, frozen=True):
+    sentence = "taint {node} out-of-service"
+    node: Where
+
+
+class UntaintOutOfService(Phrase, frozen=True):
+    sentence = "untaint {node} out-of-service"
+    node: Where
+
+
+class DeleteNode(Phrase, frozen=True):
+    sentence = "delete node {node}"
+    node: Where
+
+
+class DeletePod(Phrase, frozen=True):
+    sentence = "delete pod {pod}"
+    pod: PodName
+
+
+class ForceDeletePod(Phrase, frozen=True):
+    sentence = "force delete pod {pod}"
+    pod: PodName
+
+
+class DeleteAttachment(Phrase, frozen=True):
+    sentence = "delete attachment of {pod}"
+    pod: PodName
+
+
+class Evict(Phrase, frozen=True):
+    sentence = "evict pod {pod}"
+    pod: PodName
+
+
+class Scale(Phrase, frozen=True):
+    sentence = "scale {workload} to {replicas}"
+    workload: WorkloadName
+    replicas: int
+
+
+class Wait(Phrase, frozen=True):
+    sentence = "wait {seconds}"
+    seconds: float
+
+
+DEEDS: tuple[type[Phrase], ...] = (
+    PowerOff,
+    PowerOn,
+    Hang,
+    Partition,
+    Slow,
+    Flap,
+    Heal,
+    Cordon,
+    Uncordon,
+    Drain,
+    TaintOutOfService,
+    UntaintOutOfService,
+    DeleteNode,
+    DeletePod,
+    ForceDeletePod,
+    DeleteAttachment,
+    Evict,
+    Scale,
+    Wait,
+)

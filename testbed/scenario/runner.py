@@ -1,0 +1,148 @@
+"""Tells a story on a stage: makes what its header declares, then goes through its lines, and keeps a log book of it all."""
+
+import asyncio
+from functools import partial
+
+import msgspec
+
+from defib.kube.errors import KubeError
+from defib.model.node import Node
+from testbed.scenario.conditions import Always, Never, Now, Within
+from testbed.scenario.errors import StoryFailed
+from testbed.scenario.judge import holds
+from testbed.scenario.log_book import Entry
+from testbed.scenario.manifests import manifests, pods_wanted
+from testbed.scenario.perform import perform
+from testbed.scenario.sight import attachment_words, is_ready, node_words, pod_words
+from testbed.scenario.stage import Scene, Stage
+from testbed.scenario.story import Phrase, Step, Story
+from testbed.scenario.telling import CannotDo, Telling
+
+CREATE_SECONDS = 10.0
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """How a story went. `failure` is empty when it ended as it says."""
+
+    story: Story
+    stage: str
+    entries: tuple[Entry, ...]
+    failure: str = ""
+    ending: tuple[str, ...] = ()
+
+    def transcript(self) -> str:
+        head = f"{self.story.path} on {self.stage}, {self.story.timers.value} timers\n{self.story.title}\n"
+        lines = [head, *(str(entry) for entry in self.entries)]
+        if self.failure:
+            lines += ["", f"FAILED {self.failure}", "", "As it was then:", *(f"  {line}" for line in self.ending)]
+        return "\n".join(lines)
+
+
+async def expect_story(story: Story, stage: Stage) -> Told:
+    """Raises StoryFailed with the transcript when the story does not end as it says."""
+    told = await tell(story, stage)
+    if told.failure:
+        raise StoryFailed(told.transcript())
+    return told
+
+
+async def tell(story: Story, stage: Stage) -> Told:
+    async with stage.open(story) as scene:
+        telling = Telling(story, scene)
+        failure = await _prepare(story, scene) or await _go_through(telling)
+        return Told(
+            story=story,
+            stage=stage.name,
+            entries=scene.sight.book.entries,
+            failure=failure,
+            ending=tuple(_ending(telling)),
+        )
+
+
+async def _prepare(story: Story, scene: Scene) -> str:
+    """Time is zero when everything that the story declares runs. Says what did not."""
+    sight, seconds = scene.sight, scene.profile.start_seconds
+    if not await sight.until(lambda: all(_is_usable(sight.node(name)) for name in story.node_names), seconds):
+        return "before the first line: not all nodes became ready"
+    for made in manifests(story, scene.profile.toleration_seconds):
+        await scene.client.create(made.kind, made.body, namespace=sight.namespace, deadline=CREATE_SECONDS)
+    wanted = {workload.name: pods_wanted(workload, len(story.node_names)) for workload in story.workloads}
+
+    def runs() -> bool:
+        return all(sum(map(is_ready, sight.pods(name))) == count for name, count in wanted.items())
+
+    if not await sight.until(runs, seconds):
+        return f"before the first line: not all pods ran within {seconds:g} s"
+    sight.book.start()
+    sight.book.note("story", "begins: everything that it declares runs")
+    return ""
+
+
+def _is_usable(node: Node | None) -> bool:
+    return node is not None and node.ready == "True" and not node.spec.taints
+
+
+async def _go_through(telling: Telling) -> str:
+    """The line that failed, and why; empty when none did."""
+    book = telling.sight.book
+    for step in telling.story.steps:
+        if step.at is not None and step.at > book.seconds:
+            await asyncio.sleep(step.at - book.seconds)
+        try:
+            why = await _take(step, telling)
+        except (CannotDo, KubeError) as error:
+            why = str(error)
+        if why:
+            return f"{telling.story.path}:{step.line}: {step.text}: {why}"
+    book.note("story", "ends as it says")
+    return ""
+
+
+async def _take(step: Step, telling: Telling) -> str:
+    """Why this line does not hold; empty when it does."""
+    book = telling.sight.book
+    match step.does:
+        case Within(condition=condition, seconds=seconds):
+            why = await _expect(telling, condition, seconds)
+        case Now(condition=condition):
+            why = "" if holds(condition, telling) else "it is not so"
+        case Never(condition=condition, seconds=seconds):
+            why = await _expect_never(telling, condition, seconds)
+        case Always(condition=condition, seconds=seconds):
+            why = await _expect_always(telling, condition, seconds)
+        case deed:
+            book.note("deed", step.text)
+            node = await perform(deed, telling)
+            if node and node not in step.text.split():
+                book.note("deed", f"  which is {node}")
+            return ""
+    book.note("expected", f"{step.text}: {why or 'so it was'}")
+    return why
+
+
+async def _expect(telling: Telling, condition: Phrase, seconds: float) -> str:
+    seen = await telling.sight.until(partial(holds, condition, telling), seconds)
+    return "" if seen else f"not seen within {seconds:g} s"
+
+
+async def _expect_never(telling: Telling, condition: Phrase, seconds: float) -> str:
+    began = telling.sight.book.seconds
+    seen = await telling.sight.until(partial(holds, condition, telling), seconds)
+    return f"seen after {telling.sight.book.seconds - began:.1f} s" if seen else ""
+
+
+async def _expect_always(telling: Telling, condition: Phrase, seconds: float) -> str:
+    began = telling.sight.book.seconds
+    broken = await telling.sight.until(lambda: not holds(condition, telling), seconds)
+    return f"no longer so after {telling.sight.book.seconds - began:.1f} s" if broken else ""
+
+
+def _ending(telling: Telling) -> list[str]:
+    sight = telling.sight
+    nodes = [f"node {name}: {node_words(node)}" for name in telling.story.node_names if (node := sight.node(name))]
+    pods = [f"pod {pod.name}: {pod_words(pod)}" for pod in sight.pods()]
+    volumes = [
+        f"volume of {pod.name}: {attachment_words(one)}" for pod in sight.pods() for one in sight.attachments(pod.name)
+    ]
+    disks = [line for disk in sight.disks for line in disk.verdict().story.splitlines()]
+    return [*nodes, *pods, *volumes, *disks]

@@ -1,0 +1,12 @@
+# The same hung node, but somebody takes its power first.
+timers compressed
+nodes n1 n2 n3
+statefulset db replicas 1 volume RWO
+
+at 2s   hang node of db-0
+        expect that node Unknown within 10s
+        power off that node
+        taint that node out-of-service
+        force delete pod db-0
+        expect pod db-0 Ready elsewhere within 15s
+        expect disk of db-0 clean

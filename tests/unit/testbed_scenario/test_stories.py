@@ -1,0 +1,120 @@
+"""Every story of tests/scenarios ends as it says on the embedded server, in virtual time; the page about them is true."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from defib.simulate.virtual_time import VirtualClock, run
+from testbed.scenario.embedded import EmbeddedStage
+from testbed.scenario.errors import StoryFailed
+from testbed.scenario.parse import HEADER_SENTENCES, STEP_SENTENCES, parse
+from testbed.scenario.runner import Told, expect_story, tell
+
+ROOT = Path(__file__).parents[3]
+STORIES = sorted((ROOT / "tests" / "scenarios").glob("*.story"))
+PAGE = (ROOT / "docs" / "scenarios.md").read_text()
+
+
+def told(text: str, path: str = "tests/scenarios/a-story.story", *, seed: int = 0) -> Told:
+    story = parse(text, path)
+
+    async def main(clock: VirtualClock) -> Told:
+        return await tell(story, EmbeddedStage(clock))
+
+    return run(main, seed=seed)
+
+
+@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_story_ends_as_it_says(path: Path, seed: int) -> None:
+    how = told(path.read_text(), path.relative_to(ROOT).as_posix(), seed=seed)
+    assert not how.failure, how.transcript()
+
+
+@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
+def test_a_story_says_what_it_is_about_and_its_name_can_be_a_namespace(path: Path) -> None:
+    story = parse(path.read_text(), path.name)
+    assert len(story.title.split()) >= 5
+    assert re.fullmatch(r"[a-z][a-z-]{1,61}[a-z]", story.name)
+
+
+def test_the_same_seed_tells_the_same_story() -> None:
+    text = (ROOT / "tests" / "scenarios" / "drained-node.story").read_text()
+    assert told(text, seed=7).transcript() == told(text, seed=7).transcript()
+
+
+WRONG = """
+# Somebody hopes for too much.
+timers compressed
+nodes n1 n2
+statefulset db replicas 1 volume RWO
+
+at 2s  power off node of db-0
+       expect pod db-0 Ready elsewhere within 20s
+"""
+
+
+def test_a_failed_story_shows_its_log_book_the_line_and_how_things_stood() -> None:
+    how = told(WRONG)
+    assert how.failure == (
+        "tests/scenarios/a-story.story:8: expect pod db-0 Ready elsewhere within 20s: not seen within 20 s"
+    )
+    lines = how.transcript().splitlines()
+    assert lines[:2] == [
+        "tests/scenarios/a-story.story on the embedded server, compressed timers",
+        "Somebody hopes for too much.",
+    ]
+    assert "     2.0s  deed                          power off node of db-0" in lines
+    assert any(re.fullmatch(r" +\d+\.\ds  node n\d +Ready True -> Ready Unknown", line) for line in lines)
+    assert any(re.fullmatch(r" +\d+\.\ds  pod db-0 +Running on n\d -> Terminating on n\d", line) for line in lines)
+    ending = lines[lines.index("As it was then:") :]
+    assert any(re.fullmatch(r"  volume of db-0: attached to n\d", line) for line in ending)
+    assert any(re.fullmatch(r"  disk disk-\S+ \(ReadWriteOnce\): intact", line) for line in ending)
+
+
+def test_a_failed_story_is_a_failed_test() -> None:
+    story = parse(WRONG)
+
+    async def main(clock: VirtualClock) -> None:
+        await expect_story(story, EmbeddedStage(clock))
+
+    with pytest.raises(StoryFailed) as failed:
+        run(main)
+    assert "FAILED" in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        ("delete pod db-0\nexpect never pod db-0 gone for 5s", "expect never pod db-0 gone for 5s: seen after"),
+        ("hang n2\nexpect always n2 Ready for 20s", "expect always n2 Ready for 20s: no longer so after"),
+        ("expect disk of db-0 corrupt", "expect disk of db-0 corrupt: it is not so"),
+        ("delete attachment of web", "the volume of web is not attached anywhere"),
+        ("delete node n1\nexpect n1 gone within 1s\ncordon n1", "not found"),
+        ("scale web to 0\nexpect pod web gone within 5s\nforce delete pod web", "there is no pod web now"),
+        ("scale web to 0\nexpect pod web gone within 5s\nhang node of web", "there is no node of web now"),
+        ("drain n1 within 3s", "n1 was not drained within 3 s"),
+    ],
+)
+def test_each_way_to_fail_is_told_in_its_own_words(steps: str, why: str) -> None:
+    budget = "budget db max-unavailable 0\n"
+    header = (
+        f"timers compressed\nnodes n1 n2\nstatefulset db replicas 2 volume RWO\n{budget}deployment web replicas 1\n"
+    )
+    assert why in told(header + steps).failure
+
+
+def test_the_page_about_stories_lists_every_sentence() -> None:
+    fenced = "\n".join(re.findall(r"^\| `([^`]+)` \|", PAGE, re.MULTILINE))
+    sentences = {sentence.text for sentence in HEADER_SENTENCES}
+    sentences |= {sentence.text for sentence in STEP_SENTENCES if sentence.inner is None}
+    sentences |= {sentence.inner.sentence for sentence in STEP_SENTENCES if sentence.inner}
+    assert sorted(sentences - set(fenced.splitlines())) == []
+    assert sorted(set(fenced.splitlines()) - sentences) == []
+
+
+def test_the_example_of_the_page_is_one_of_the_stories() -> None:
+    example = re.search(r"^```story\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert example
+    assert example[1] in {path.read_text() for path in STORIES}
