@@ -102,7 +102,7 @@ class Duration(msgspec.Struct, frozen=True):
 
     @property
     def allowed(self) -> str:
-        return f"a duration from {self.at_least} to {self.at_most}, such as 45s, 5m, 1h30m or plain seconds"
+        return f"a duration from {self.at_least} to {self.at_most}, written like 90s, 5m, 1h30m or plain seconds"
 
     def read(self, value: object) -> float:
         read = seconds(value)
@@ -176,8 +176,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         About(
             "How long a watch may be silent before it is held to be dead and opened again. "
-            "The API server sends at least a bookmark about once a minute.",
-            Duration("1s", "1h"),
+            "On a quiet watch the API server sends nothing but a bookmark about once a minute, "
+            "so with less than 65s a watch that works would be taken for dead.",
+            Duration("65s", "1h"),
         ),
     ] = 90.0
     requests_per_second: Annotated[

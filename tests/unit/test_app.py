@@ -8,6 +8,8 @@ import pytest
 
 from defib.app import Operator, StartFailed
 from defib.config import Settings
+from defib.kube.kinds import LEASES
+from defib.model.cluster import HEARTBEAT_NAMESPACE
 from defib.simulate.faults import Fault, Refuse
 from defib.simulate.in_process import InProcess
 from defib.simulate.server import ApiServer
@@ -65,16 +67,61 @@ def test_it_tells_what_happens_to_a_node_in_order() -> None:
     assert told[-2:] == ["n1 ready", "n1 not ready: Ready is Unknown (NodeStatusUnknown)"]
 
 
+def passes(operator: Operator) -> float:
+    scraped = operator.probes().scrape().decode()
+    return next(float(line.split()[1]) for line in scraped.splitlines() if line.startswith("defib_passes_total"))
+
+
+def test_heartbeats_make_no_passes() -> None:
+    leases = str(LEASES)
+
+    async def scenario(server: ApiServer, operator: Operator) -> None:
+        made = [
+            server.put(leases, {"metadata": {"name": f"n{n}", "namespace": HEARTBEAT_NAMESPACE}, "spec": {}}).object
+            for n in range(10)
+        ]
+        await asyncio.sleep(1)  # virtual
+        before = passes(operator)
+        for second in range(600):
+            renewed = {"renewTime": f"2030-01-01T00:{second // 60:02}:{second % 60:02}.000000Z"}
+            for lease in made:
+                server.store.put(leases, {**lease, "spec": renewed})
+            await asyncio.sleep(1)  # virtual
+        assert passes(operator) - before == 600 // Settings().resync_seconds
+        assert sum(lease.spec.renew_time is not None for lease in operator.picture.cluster.heartbeats.values()) == 10
+
+    operate(scenario)
+
+
 def test_it_makes_a_pass_at_least_every_resync_and_counts_it() -> None:
     async def scenario(_server: ApiServer, operator: Operator) -> None:
         await asyncio.sleep(3 * Settings().resync_seconds + 10)  # virtual
         assert operator.probes().not_alive() == ()
 
-    scraped = operate(scenario).probes().scrape().decode()
-    passes = next(line for line in scraped.splitlines() if line.startswith("defib_passes_total"))
-    assert float(passes.split()[1]) >= 4
+    operator = operate(scenario)
+    scraped = operator.probes().scrape().decode()
+    assert passes(operator) >= 4
     assert 'defib_cached_objects{kind="nodes"} 1.0' in scraped
     assert 'defib_watch_blind_since_seconds{kind="nodes"} 0.0' in scraped
+
+
+def test_it_says_that_it_is_not_alive_when_passes_stop() -> None:
+    async def main(clock: VirtualClock) -> None:
+        settings = Settings(resync_seconds=100.0)
+        operator = Operator(InProcess(ApiServer(clock), client="operator"), clock, settings, Metrics())
+        not_alive = operator.probes().not_alive
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(operator.run())
+            for _ in range(95):
+                await asyncio.sleep(10)  # virtual
+                assert not_alive() == ()
+            running.cancel()
+        await asyncio.sleep(159)  # virtual; the last pass was the ninth resync, 50 s before it was stopped
+        assert not_alive() == ()
+        await asyncio.sleep(2)  # virtual
+        assert not_alive() == ("the last pass was 211 s ago, allowed are 210 s",)
+
+    run(main)
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,10 @@ def test_an_address_is_a_host_and_a_port(given: str, expected: Address) -> None:
     assert loaded(flags={"probes_address": str(address)}).probes_address == expected
 
 
+def test_a_watch_must_be_given_time_for_the_bookmark_that_comes_once_a_minute() -> None:
+    assert loaded(flags={"watch_stall": "65s"}).watch_stall_seconds == 65
+
+
 @pytest.mark.parametrize(
     ("flags", "environ", "file", "line"),
     [
@@ -104,13 +108,19 @@ def test_an_address_is_a_host_and_a_port(given: str, expected: Address) -> None:
             {"resync": "soon"},
             {},
             "",
-            "--resync: 'soon' is not a duration from 1s to 1d, such as 45s, 5m, 1h30m or plain seconds",
+            "--resync: 'soon' is not a duration from 1s to 1d, written like 90s, 5m, 1h30m or plain seconds",
         ),
         (
             {},
             {"DEFIB_RESYNC": "2d"},
             "",
-            "DEFIB_RESYNC: '2d' is not a duration from 1s to 1d, such as 45s, 5m, 1h30m or plain seconds",
+            "DEFIB_RESYNC: '2d' is not a duration from 1s to 1d, written like 90s, 5m, 1h30m or plain seconds",
+        ),
+        (
+            {"watch_stall": "64s"},
+            {},
+            "",
+            "--watch-stall: '64s' is not a duration from 65s to 1h, written like 90s, 5m, 1h30m or plain seconds",
         ),
         (
             {},

@@ -7,6 +7,8 @@ What the server refuses is raised as an error of the tree in errors.py; what is 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
@@ -22,7 +24,7 @@ from defib.kube.decode import (
     decode_page,
     decoder,
 )
-from defib.kube.errors import DeadlineExceeded, KubeError, Status, Throttled, refusal
+from defib.kube.errors import UNREADABLE, DeadlineExceeded, KubeError, Status, Throttled, refusal
 from defib.kube.kinds import Kind, R, Ref
 from defib.kube.limits import Limiter, Limits, pause_before_retry
 from defib.kube.transport import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, Request, Response, Transport
@@ -30,7 +32,8 @@ from defib.model.meta import Resource
 
 DEADLINE_SECONDS = 30.0
 PAGE_SIZE = 500
-HTTP_REFUSED = 400
+HTTP_GOOD = range(200, 300)
+HTTP_REDIRECTS = range(300, 400)
 FIELD_MANAGER = "defib"
 
 Body = Mapping[str, Any]
@@ -186,16 +189,16 @@ class Client:
         )
         await self._limiter.pace()
         try:
-            async with asyncio.timeout(DEADLINE_SECONDS) as opening, self._transport.send(request) as response:
-                if response.status >= HTTP_REFUSED:
-                    raise _refusal(request, response, await response.read())
+            async with asyncio.timeout(DEADLINE_SECONDS) as opening, self._opened(request, "WATCH") as response:
+                if response.status not in HTTP_GOOD:
+                    raise self._refusal(request, response, await response.read())
                 opening.reschedule(None)  # the head came in time; the body may last
                 async with aclosing(_events(response, kind)) as events:
                     yield events
         except TimeoutError as error:
             if not opening.expired():
                 raise
-            raise DeadlineExceeded(f"{request}: no answer within {DEADLINE_SECONDS:g} s") from error
+            raise self._too_late(request, DEADLINE_SECONDS) from error
 
     async def create(self, kind: Kind[R], body: Body, *, namespace: str = "", deadline: float = DEADLINE_SECONDS) -> R:
         request = Request(
@@ -254,21 +257,50 @@ class Client:
             async with asyncio.timeout(seconds), self._limiter.slot():
                 return await self._exchange(request)
         except TimeoutError as error:
-            raise DeadlineExceeded(f"{request}: no answer within {deadline:g} s") from error
+            raise self._too_late(request, deadline) from error
 
     async def _exchange(self, request: Request) -> bytes:
+        async with self._opened(request, request.method) as response:
+            body = await response.read()
+        if response.status not in HTTP_GOOD:
+            raise self._refusal(request, response, body)
+        return body
+
+    @asynccontextmanager
+    async def _opened(self, request: Request, verb: str) -> AsyncIterator[Response]:
+        """An answer from its head on. Whoever counts hears of it, and of the answers that never came."""
         started = self._clock.monotonic()
         code = "none"
         try:
             async with self._transport.send(request) as response:
                 code = str(response.status)
-                body = await response.read()
+                self._note(Answer(verb, code, self._clock.monotonic() - started))
+                yield response
         finally:
-            if self._on_answer:
-                self._on_answer(Answer(request.method, code, self._clock.monotonic() - started))
-        if response.status >= HTTP_REFUSED:
-            raise _refusal(request, response, body)
-        return body
+            if code == "none":
+                self._note(Answer(verb, code, self._clock.monotonic() - started))
+
+    def _too_late(self, request: Request, deadline: float) -> DeadlineExceeded:
+        return DeadlineExceeded(
+            f"{request}: no answer from {self._transport.describe()} within {deadline:g} s; "
+            "is it up, and is a firewall or VPN in the way?"
+        )
+
+    def _note(self, answer: Answer) -> None:
+        if self._on_answer:
+            self._on_answer(answer)
+
+    def _refusal(self, request: Request, response: Response, body: bytes) -> KubeError:
+        """A body that is not the server's Status is dropped: a proxy's page explains nothing and may hold anything."""
+        try:
+            status: Status = decoder(Status).decode(body)
+        except UNREADABLE:
+            status = Status()
+        if response.status in HTTP_REDIRECTS:
+            status = Status(message=f"HTTP {response.status} points elsewhere; is the server address right?")
+        status = msgspec.structs.replace(status, code=response.status)
+        retry_after = _retry_after(response.headers.get("retry-after", ""), self._clock.now())
+        return refusal(status, request=str(request), retry_after=retry_after)
 
 
 def _accept(kind: Kind[R], shape: str) -> str:
@@ -295,19 +327,14 @@ def _is_budget(error: KubeError) -> bool:
     return isinstance(error, Throttled) and any(c.reason == "DisruptionBudget" for c in error.status.causes)
 
 
-def _refusal(request: Request, response: Response, body: bytes) -> KubeError:
-    """A body that is not the server's Status is dropped: a proxy's page explains nothing and may hold anything."""
+def _retry_after(text: str, now: datetime) -> float | None:
+    """Seconds, given as a number or as a date; None when it is neither."""
+    if text.isdecimal():
+        return float(text)
     try:
-        status: Status = decoder(Status).decode(body)
-    except msgspec.DecodeError:
-        status = Status()
-    status = msgspec.structs.replace(status, code=response.status)
-    return refusal(status, request=str(request), retry_after=_retry_after(response.headers))
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    text = headers.get("retry-after", "")
-    return float(text) if text.isdigit() else None
+        return max((parsedate_to_datetime(text) - now).total_seconds(), 0.0)
+    except (ValueError, TypeError):  # TypeError: a date without a time zone
+        return None
 
 
 async def _events(response: Response, kind: Kind[R]) -> AsyncGenerator[list[Event[R] | UnreadableEvent], None]:

@@ -9,6 +9,7 @@ import os
 import ssl
 import tempfile
 from base64 import b64encode
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
@@ -132,6 +133,10 @@ class Source(Protocol):
         """After a 401: the newest there is, which may be the same."""
         ...
 
+    def waits_for(self) -> str:
+        """What has kept the last request from being sent; empty when nothing has."""
+        ...
+
 
 class Fixed:
     """Credentials that stand in the kubeconfig itself."""
@@ -145,16 +150,23 @@ class Fixed:
     async def renewed(self, _refused: Presented) -> Presented:
         return self._presented
 
+    def waits_for(self) -> str:
+        return ""
+
 
 class WatchedText:
     """A text that is given once, or is in a small file that somebody else replaces.
 
-    A file is read again at most once a minute, or when asked to.
+    A file is read again once a minute, or when asked to. One that is not there or not whole is being replaced: what
+    it held before is good for a while, and the next request looks again.
     """
 
-    def __init__(self, origin: Secret | Path, clock: Clock) -> None:
+    def __init__(
+        self, origin: Secret | Path, clock: Clock, *, is_whole: Callable[[str], object] = lambda text: text.strip()
+    ) -> None:
         self._origin = origin
         self._clock = clock
+        self._is_whole = is_whole
         self._content: Secret | None = None
         self._read_at = 0.0
 
@@ -163,18 +175,20 @@ class WatchedText:
             return self._origin
         age = self._clock.monotonic() - self._read_at
         if self._content is None or now or age >= RECHECK_SECONDS:
-            self._content = await asyncio.to_thread(self._read, self._origin)
+            found = await asyncio.to_thread(self._read, self._origin)
+            if not self._is_whole(found.reveal()):
+                return found if self._content is None else self._content
+            self._content = found
             self._read_at = self._clock.monotonic()
         return self._content
 
     def _read(self, path: Path) -> Secret:
         try:
-            content = Secret(path.read_bytes().decode("ascii", "ignore"))
+            return Secret(path.read_bytes().decode("ascii", "ignore"))
         except OSError as error:
             if self._content is not None:
-                return self._content  # in the middle of a replacement: the old one may be good for a while
+                return Secret("")
             raise BadConfig(f"{path} cannot be read: {error.strerror}; restore it or name another") from None
-        return content
 
 
 class FromTokenFile:
@@ -182,7 +196,7 @@ class FromTokenFile:
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path
-        self._file = WatchedText(path, clock)
+        self._file = WatchedText(path, clock, is_whole=_is_token)
 
     async def current(self) -> Presented:
         return self._presented(await self._file.content())
@@ -190,11 +204,13 @@ class FromTokenFile:
     async def renewed(self, _refused: Presented) -> Presented:
         return self._presented(await self._file.content(now=True))
 
+    def waits_for(self) -> str:
+        return ""
+
     def _presented(self, content: Secret) -> Presented:
-        token = content.reveal().strip()
-        if not token or not is_clean_header(token):
+        if not _is_token(content.reveal()):
             raise BadConfig(f"{self._path} does not hold a token; write one into it, in one line")
-        return bearer(Secret(token))
+        return bearer(Secret(content.reveal().strip()))
 
 
 class Credentials:
@@ -220,6 +236,10 @@ class Credentials:
             return None
         return KeyPair(await self._certificate.content(now=now), await self._key.content(now=now))
 
+    def waits_for(self) -> str:
+        """What has kept the last request from being sent; empty when nothing has."""
+        return self._source.waits_for()
+
     def headers(self, presented: Presented) -> list[tuple[str, str]]:
         if presented.authorization is None:
             return self._impersonation
@@ -243,6 +263,11 @@ def basic(login: Password) -> Presented:
 def is_clean_header(text: str) -> bool:
     """Whether it can be sent as (part of) an HTTP header: a line break in a token would start another header."""
     return text.isascii() and text.isprintable()
+
+
+def _is_token(text: str) -> bool:
+    token = text.strip()
+    return bool(token) and is_clean_header(token)
 
 
 def tls_context(connection_source: str, ca: Secret | None, key_pair: KeyPair | None, *, verify: bool) -> ssl.SSLContext:

@@ -9,8 +9,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from defib.kube.errors import Status, Unreadable, refusal
+from defib.kube.errors import UNREADABLE, Status, Unreadable, refusal
 from defib.kube.kinds import R
+from defib.kube.scan import elements, members
 from defib.model.meta import Resource
 
 T = TypeVar("T")
@@ -61,21 +62,12 @@ class _List(msgspec.Struct, Generic[T], frozen=True):
     items: list[T] | None = None
 
 
-class _NamedMeta(msgspec.Struct, frozen=True, rename="camel"):
+class _Name(msgspec.Struct, frozen=True, rename="camel"):
+    """As little of an object's metadata as is needed to say which one it is."""
+
     name: str = ""
     namespace: str = ""
     resource_version: str = ""
-
-
-class _Named(msgspec.Struct, frozen=True):
-    """As little of an object as is needed to say which one it is."""
-
-    metadata: _NamedMeta
-
-
-class _RawEvent(msgspec.Struct, frozen=True):
-    type: str
-    object: msgspec.Raw
 
 
 @cache
@@ -92,7 +84,7 @@ def _event_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 def decode_object(body: bytes, kind: type[R]) -> R:
     try:
         item: R = decoder(kind).decode(body)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise Unreadable(f"cannot read the answer as {kind.__name__}: {error}") from error
     return item
 
@@ -100,38 +92,39 @@ def decode_object(body: bytes, kind: type[R]) -> R:
 def decode_page(body: bytes, kind: type[R]) -> Page[R]:
     try:
         whole: _List[R] = decoder(_List[kind]).decode(body)  # type: ignore[valid-type]
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return _decode_page_piecemeal(body, kind)
     return Page(whole.items or [], whole.metadata.resource_version, whole.metadata.continue_)
 
 
 def _decode_page_piecemeal(body: bytes, kind: type[R]) -> Page[R]:
     try:
-        raw: _List[msgspec.Raw] = decoder(_List[msgspec.Raw]).decode(body)
-    except msgspec.DecodeError as error:
+        parts = members(body)
+        meta: ListMeta = decoder(ListMeta).decode(parts[b"metadata"])
+        pieces = list(elements(parts.get(b"items", b"[]")))
+    except (*UNREADABLE, ValueError, KeyError) as error:
         raise Unreadable(f"cannot read the answer as a list of {kind.__name__}: {error}") from error
     items: list[R] = []
     set_aside: list[SetAside] = []
-    for piece in raw.items or []:
+    for piece in pieces:
         item = _read_or_set_aside(piece, kind)
         if isinstance(item, SetAside):
             set_aside.append(item)
         else:
             items.append(item)
-    return Page(items, raw.metadata.resource_version, raw.metadata.continue_, tuple(set_aside))
+    return Page(items, meta.resource_version, meta.continue_, tuple(set_aside))
 
 
-def _read_or_set_aside(raw: msgspec.Raw, kind: type[R]) -> R | SetAside:
+def _read_or_set_aside(piece: bytes, kind: type[R]) -> R | SetAside:
     try:
-        item: R = decoder(kind).decode(raw)
+        item: R = decoder(kind).decode(piece)
         return item
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         why = str(error)
     try:
-        named: _Named = decoder(_Named).decode(raw)
-    except msgspec.DecodeError:
+        meta: _Name = decoder(_Name).decode(members(piece)[b"metadata"])
+    except (*UNREADABLE, ValueError, KeyError):
         return SetAside("", "", why)  # not even a name: it can be counted, and no more
-    meta = named.metadata
     return SetAside(f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name, meta.resource_version, why)
 
 
@@ -139,7 +132,7 @@ def decode_events(lines: bytes, kind: type[R]) -> list[Event[R] | UnreadableEven
     """Whole lines of a watch, all in one go where every one is good. Raises what an ERROR event says."""
     try:
         events: list[Event[R] | UnreadableEvent] = _event_decoder(kind).decode_lines(lines)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return _decode_events_piecemeal(lines, kind)
     if any(event.type == "ERROR" for event in events):  # it carries a Status, which may happen to decode as the kind
         return _decode_events_piecemeal(lines, kind)
@@ -152,19 +145,21 @@ def _decode_events_piecemeal(lines: bytes, kind: type[R]) -> list[Event[R] | Unr
 
 def _decode_event_piecemeal(line: bytes, kind: type[R]) -> Event[R] | UnreadableEvent:
     try:
-        raw: _RawEvent = decoder(_RawEvent).decode(line)
-        if raw.type == "ERROR":
-            raise refusal(decoder(Status).decode(raw.object), request="watch")
-        if raw.type == "BOOKMARK":
-            return Event(raw.type, kind(metadata=decoder(Resource).decode(raw.object).metadata))
-    except msgspec.DecodeError as error:
+        parts = members(line)
+        what: str = decoder(str).decode(parts[b"type"])
+        piece = parts[b"object"]
+        if what == "ERROR":
+            raise refusal(decoder(Status).decode(piece), request="watch")
+        if what == "BOOKMARK":
+            return Event(what, kind(metadata=decoder(Resource).decode(piece).metadata))
+    except (*UNREADABLE, ValueError, KeyError) as error:
         raise Unreadable(f"cannot read a watch event: {error}") from error
-    item = _read_or_set_aside(raw.object, kind)
+    item = _read_or_set_aside(piece, kind)
     if not isinstance(item, SetAside):
-        return Event(raw.type, item)
+        return Event(what, item)
     if not item.key:
         raise Unreadable(f"cannot tell which object changed: {item.why}")
-    return UnreadableEvent(raw.type, item)
+    return UnreadableEvent(what, item)
 
 
 class LineBuffer:

@@ -22,6 +22,9 @@ The server's own message is kept word for word. Request bodies, headers and cred
 
 import msgspec
 
+# What decoding hostile or broken bytes can raise: wrong JSON or types, wrong UTF-8, nesting without end.
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
 
 class KubeError(Exception):
     """The root. `str()` is one line a person can act on."""

@@ -1,8 +1,8 @@
 """The transport that reaches a real API server, on aiohttp.
 
-It sends what it is given, once; only a 401 makes it fetch newer credentials and ask a second time. Every way in which
-no answer comes ends as one Unreachable line that says what to do. An aiohttp error holds the request's headers, and
-so our credentials: none is ever chained to ours.
+It sends what it is given, once; only a 401 makes it fetch newer credentials and ask a second time, and only a read is
+sent again when the connection drops. Every way in which no answer comes ends as one Unreachable line that says what to
+do. An aiohttp error holds the request's headers, and so our credentials: none is ever chained to ours.
 """
 
 import asyncio
@@ -39,18 +39,19 @@ from defib.kube.credentials import (
     bearer,
     tls_context,
 )
-from defib.kube.errors import BadConfig, Status, Unreachable
+from defib.kube.errors import UNREADABLE, BadConfig, Status, Unreachable
 from defib.kube.exec_plugin import ExecPlugin
 from defib.kube.kubeconfig import Connection, load_connection
 from defib.kube.transport import Request, Response
 
-CONNECT_SECONDS_MAX = 10.0
+CONNECT_SECONDS_MAX = 5.0
 UNAUTHORIZED = 401
 PROXY_AUTH_REQUIRED = 407
 BODY_AT_ONCE_BYTES = 2**20
 GATHER_SECONDS = 0.1
-READ_BYTES = 2**16  # a full read means that more is waiting already
-BACKLOG_BYTES = 2**18
+READ_BYTES = 2**16
+BACKLOG_BYTES = 2**17  # so much at once means that more is on its way: a list, or a storm
+GATHER_BYTES_MAX = 2**20
 CLOSED = -1
 
 # The first that fits is told.
@@ -136,6 +137,11 @@ class HttpTransport:
         finally:
             answer.close()
 
+    def describe(self) -> str:
+        waits_for = self._credentials.waits_for()
+        stuck = f", whose {waits_for} did not end" if waits_for else ""
+        return f"{_way(self.connection)} ({self.connection.source}{stuck})"
+
     async def close(self) -> None:
         await self._session.close()
 
@@ -171,6 +177,7 @@ class HttpTransport:
                 ssl=tls,
                 server_hostname=self.connection.tls_server_name or None,
                 proxy=self._proxy,
+                middlewares=() if request.method == "GET" else (_never_again,),
             )
         return _Answer(response, f"{request}: the connection to {self.connection.server} broke in mid-answer")
 
@@ -190,11 +197,29 @@ class HttpTransport:
             answer.close()
         try:
             status = msgspec.json.decode(body, type=Status)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             status = Status(reason="Unauthorized")  # a proxy's page explains nothing and may hold anything
         said = status.message or "Unauthorized"
         told = msgspec.structs.replace(status, message=f"{said} ({self.connection.source}): {self._credentials.advice}")
         return _Refusal(answer.headers, msgspec.json.encode(told))
+
+
+class _Lost(aiohttp.ClientError):
+    """The connection dropped after the request was sent. Whether it was carried out, nobody knows."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.os_error = error
+
+
+async def _never_again(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Left to itself aiohttp sends a DELETE or PUT a second time after these errors, but not after another."""
+    try:
+        return await send(request)
+    except aiohttp.ClientConnectorError:
+        raise  # nothing was sent
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _Lost(error) from None
 
 
 class _Answer:
@@ -211,25 +236,30 @@ class _Answer:
             return await self._response.read()
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
+        burst = 0
         while True:
             with self._told():
                 chunk = await self._response.content.read(READ_BYTES)
             if not chunk:
                 return
+            burst += len(chunk)
             yield chunk
-            if len(chunk) < READ_BYTES:
+            if len(chunk) == READ_BYTES:
+                continue  # more is here already
+            if burst < BACKLOG_BYTES:
                 await self._let_more_arrive()
+            burst = 0
 
     async def _let_more_arrive(self) -> None:
         """A busy watch is read ten times a second, not once for every event, which costs half as much.
 
-        The kernel is told not to wake us for less than a backlog; the end of the stream wakes us all the same.
+        The kernel is told not to wake us for less than a lot; the end of the stream wakes us all the same.
         """
         connection = self._response.connection
         wire = connection.transport.get_extra_info("socket") if connection and connection.transport else None
         if wire is None:
             return
-        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, BACKLOG_BYTES)
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, GATHER_BYTES_MAX)
         try:
             await asyncio.sleep(GATHER_SECONDS)
         finally:
@@ -329,8 +359,7 @@ def _url(server: str, request: Request) -> URL:
 
 def _trouble(error: Exception, connection: Connection) -> str:
     """Why no answer came, and what to do about it."""
-    source, proxy = connection.source, _proxy_address(connection)
-    way = f"{connection.server} through proxy {proxy}" if proxy else connection.server
+    source, proxy, way = connection.source, _proxy_address(connection), _way(connection)
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         is_proxy = bool(proxy) and urlsplit(f"//{proxy}").hostname == error.host
         who = f"proxy {proxy}" if is_proxy else connection.server
@@ -348,6 +377,11 @@ def _why(error: Exception) -> str:
     if isinstance(origin, ssl.SSLError):
         return (origin.reason or "TLS error").lower().replace("_", " ")
     return os.strerror(origin.errno).lower() if isinstance(origin, OSError) and origin.errno else type(origin).__name__
+
+
+def _way(connection: Connection) -> str:
+    proxy = _proxy_address(connection)
+    return f"{connection.server} through proxy {proxy}" if proxy else connection.server
 
 
 def _proxy_address(connection: Connection) -> str:

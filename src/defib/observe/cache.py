@@ -32,16 +32,22 @@ class Cache:
 
     async def run(self) -> None:
         """Watch until cancelled. A watcher that breaks by a bug of ours ends everything: the next leader takes over."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                for shelf in self._shelves():
+                    self._start(shelf)
+        finally:
+            self._group = None
+            self._tasks.clear()
             for shelf in self._shelves():
-                self._start(shelf)
+                shelf.went_blind("no longer watched")
 
     def follow(self, kind: Kind[R], scope: Scope = EVERYTHING) -> None:
         """Begin to watch a kind, now or when `run` starts. Asking twice is asking once."""
         known = self._others.get(str(kind))
         if known is not None:
-            assert known.scope == scope, f"{kind} is already followed with another scope"
+            assert (known.kind, known.scope) == (kind, scope), f"{kind} is already followed in another way"
             return
         shelf = self._others[str(kind)] = Shelf(kind, scope, since=self._clock.now())
         if self._group is not None:

@@ -17,6 +17,7 @@ from defib.kube.kinds import Kind, R
 from defib.observe.share import Pool, share_unchanged, share_words
 
 NEVER_LISTED = "not listed yet"
+BURIED_MAX = 10_000
 
 
 class Contents(msgspec.Struct, Generic[R]):
@@ -38,6 +39,7 @@ class Shelf(Generic[R]):
         self.blind_why = NEVER_LISTED
         self.heard_at = since
         self._contents: Contents[R] = Contents()
+        self._buried: dict[str, str] = {}
         self._view: Mapping[str, R] | None = None
 
     @property
@@ -78,6 +80,7 @@ class Shelf(Generic[R]):
                     key
                 ]  # keep the identity: whoever remembers it need not judge it again
         fresh.words.clear()
+        self._buried.clear()
         self._contents = fresh
         self.version = version
         self.synced = True
@@ -94,19 +97,37 @@ class Shelf(Generic[R]):
 
     def _apply_one(self, event: Event[R] | UnreadableEvent) -> bool:
         if isinstance(event, UnreadableEvent):
-            self.version = newest(self.version, event.item.version)
-            return set_aside(self._contents, event)
-        version = event.object.metadata.resource_version
+            key, version = event.item.key, event.item.version
+        else:
+            key, version = event.object.key, event.object.metadata.resource_version
         self.version = newest(self.version, version)
-        if event.type == "BOOKMARK":
+        if event.type == "BOOKMARK" or not self._is_news(key, version):
             return False
-        key = event.object.key
+        if event.type == "DELETED":
+            self._bury(key, version)
+        if isinstance(event, UnreadableEvent):
+            return set_aside(self._contents, event)
+        return self._put(key, event)
+
+    def _is_news(self, key: str, version: str) -> bool:
+        """Whether this is later than what we know of the object, be it there, unreadable or deleted."""
         known = self._contents.objects.get(key)
-        if known is not None and not is_newer(version, than=known.metadata.resource_version):
-            return False
+        if known is not None:
+            return is_newer(version, than=known.metadata.resource_version)
+        aside = self._contents.set_aside.get(key)
+        return is_newer(version, than=aside.version if aside is not None else self._buried.get(key, ""))
+
+    def _bury(self, key: str, version: str) -> None:
+        """Remember for a while that it is gone, so that a late word about it does not bring it back."""
+        self._buried[key] = version
+        if len(self._buried) > BURIED_MAX:
+            del self._buried[next(iter(self._buried))]
+
+    def _put(self, key: str, event: Event[R]) -> bool:
         was_aside = self._contents.set_aside.pop(key, None) is not None
         if event.type == "DELETED":
             return self._contents.objects.pop(key, None) is not None or was_aside
+        known = self._contents.objects.get(key)
         if known is not None:
             share_unchanged(event.object, known)
         self._contents.objects[key] = event.object

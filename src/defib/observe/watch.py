@@ -17,7 +17,7 @@ import structlog
 from defib.clock import Clock
 from defib.kube.client import Client
 from defib.kube.decode import Event, UnreadableEvent
-from defib.kube.errors import Forbidden, Gone, Invalid, KubeError, Refused, Unreachable, Unreadable
+from defib.kube.errors import Forbidden, Gone, Invalid, KubeError, Refused, Throttled, Unreachable, Unreadable
 from defib.kube.kinds import R
 from defib.kube.limits import backoff
 from defib.observe.shelf import Contents, Shelf, collect
@@ -26,6 +26,9 @@ log = structlog.get_logger("observe")
 
 HEALTHY_SECONDS = 10.0  # a stream that lived this long was a good one: the next failure is a first failure
 LISTING_SECONDS = 120.0
+PAUSE_MAX_SECONDS = 60.0  # whatever a server asks for: longer would be blindness by request
+ORDERLY_ATTEMPT_MAX = 3  # streams that end early but in order are opened again within two seconds
+REFUSALS_UNTIL_LIST = 3
 
 Batch = list[Event[R] | UnreadableEvent]
 
@@ -63,6 +66,7 @@ class Watcher(Generic[R]):
         self._streams_lists = True  # until the server says that it cannot
         self._reason = "start"  # why the next list is needed
         self._audit_due = 0.0
+        self._refusals = 0  # in a row
 
     async def run(self) -> NoReturn:
         attempt = 0
@@ -71,8 +75,9 @@ class Watcher(Generic[R]):
             pause = 0.0
             try:
                 await self._follow()
+                attempt = min(attempt, ORDERLY_ATTEMPT_MAX)
             except KubeError as error:
-                pause = self._failed(error)
+                pause = min(self._failed(error), PAUSE_MAX_SECONDS)
             lived = self._clock.monotonic() - started
             attempt = 0 if lived >= HEALTHY_SECONDS else attempt + 1
             await asyncio.sleep(max(pause, backoff(attempt, self._clock)))
@@ -148,6 +153,7 @@ class Watcher(Generic[R]):
 
     def _take_changes(self, batch: Batch[R]) -> None:
         news = self._shelf.apply(batch)
+        self._refusals = 0
         self._saw()
         self._witness.heard(self._name, len(batch), news)
         for event in batch:
@@ -156,15 +162,21 @@ class Watcher(Generic[R]):
 
     def _failed(self, error: KubeError) -> float:
         """Note that we lost sight and what the next try needs; the least pause before it."""
-        if isinstance(error, Silent):
+        if isinstance(error, Silent) and self._shelf.version:
             # Not blind yet: on servers without bookmarks every quiet kind looks like this. The list will tell; also
             # a server restored from a backup needs one, since it says nothing until it is past our version.
             self._list_again("silent")
             return 0.0
-        if isinstance(error, Gone):
+        if isinstance(error, Silent):
+            self._streams_lists = False  # it opened the stream and then did not even list: ask in the old way
+        elif isinstance(error, Gone):
             self._list_again("expired")
         elif isinstance(error, Unreadable):
             self._list_again("unreadable")
+        elif isinstance(error, Refused) and not isinstance(error, Throttled):
+            self._refusals += 1
+            if self._refusals % REFUSALS_UNTIL_LIST == 0:
+                self._list_again("refused")  # whatever it has against our version, it may have less against none
         if self._shelf.went_blind(str(error)):
             log.warning("watch interrupted", kind=self._name, why=str(error))
             self._witness.sight_changed(self._name)

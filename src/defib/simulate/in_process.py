@@ -75,5 +75,8 @@ class InProcess:
     def send(self, request: Request) -> AbstractAsyncContextManager[Response]:
         return _Sending(self._server, request, self._client)
 
+    def describe(self) -> str:
+        return "the embedded API server"
+
     async def close(self) -> None:
         """Nothing to close: there is no connection."""

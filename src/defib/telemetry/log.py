@@ -1,19 +1,23 @@
 """Logs: a fixed sentence and fields, as JSON lines for machines or as text for people.
 
 Lines of libraries (the standard `logging`) take the same way out. Nothing secret and nothing that could steer a
-terminal gets through, and a reader that went away never stops the operator.
+terminal gets through, and a reader that went away or does not read never stops the operator.
 """
 
 import logging
 import os
 import re
+import select
+import threading
 import traceback
-from collections.abc import Mapping
+import weakref
+from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 import structlog
-from structlog.typing import EventDict, WrappedLogger
+from structlog.typing import EventDict, Processor, WrappedLogger
 
 from defib.clock import Clock
 
@@ -35,10 +39,13 @@ def printable(text: str) -> str:
 
 def set_up(*, style: Style, level: str, fd: int, clock: Clock) -> None:
     """From here on, all logs of this process go to the open file `fd`. May be called again."""
+    render: Processor = _as_json if style == "json" else _AsText(style == "colour")
+    processors: list[Processor] = [_Stamp(clock), _exception, _cleaned, render]
+    output = _Output(fd, processors)
     structlog.configure(
-        processors=[_Stamp(clock), _exception, _cleaned, _as_json if style == "json" else _AsText(style == "colour")],
+        processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=lambda *names: _Sink(fd, *names),
+        logger_factory=lambda *names: _Sink(output, *names),
     )
     root = logging.getLogger()
     root.handlers = [_Bridge()]
@@ -53,19 +60,90 @@ def style_for(log_format: str, *, terminal: bool, environ: Mapping[str, str]) ->
     return "colour" if terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb" else "pretty"
 
 
-class _Sink:
-    """Writes past Python's buffers: what cannot be written now is lost, and does not come back at exit as an error."""
+class _Output:
+    """Where the lines go. It never waits: what nobody reads is dropped and counted, and told when it is read again.
 
-    def __init__(self, fd: int, name: str = "") -> None:
-        self._fd = fd
+    It writes past Python's buffers, so that nothing comes back at exit as an error.
+    """
+
+    def __init__(self, fd: int, processors: Sequence[Processor]) -> None:
+        self._fd = self._opened_to_not_wait(fd) if os.isatty(fd) else fd
+        self._processors = processors
+        self._turn = threading.Lock()
+        self._waiting: deque[bytes] = deque()
+        self._begun = b""
+        self._lost = 0
+        self._why = ""
+
+    def write(self, line: bytes) -> None:
+        """May be called by any thread, and within itself (by the warning of a destructor): whoever has the turn writes."""
+        self._waiting.append(line)
+        while self._waiting and self._turn.acquire(blocking=False):
+            try:
+                while self._waiting:
+                    self._put(self._waiting.popleft())
+            finally:
+                self._turn.release()
+
+    def _put(self, line: bytes) -> None:
+        """A line that was begun is ended before another is, so that a reader never sees half of one."""
+        self._begun = self._rest_of(self._begun)
+        if self._begun:
+            self._lost += 1
+            return
+        whole = self._loss() + line if self._lost else line
+        rest = self._rest_of(whole)
+        if len(rest) == len(whole):
+            self._lost += 1
+        else:
+            self._begun, self._lost = rest, 0
+
+    def _rest_of(self, text: bytes) -> bytes:
+        """Write what can be written now. A pipe that is ready for anything has room for PIPE_BUF."""
+        try:
+            while text:
+                ready = select.poll()
+                ready.register(self._fd, select.POLLOUT)
+                if not ready.poll(0):
+                    self._why = "nobody read them"
+                    break
+                text = text[os.write(self._fd, text[: select.PIPE_BUF]) :]
+        except BlockingIOError:
+            self._why = "nobody read them"
+        except OSError as error:  # closed, full or gone: there is nobody to tell, and guarding nodes matters more
+            self._why = error.strerror or str(error)
+        return text
+
+    def _loss(self) -> bytes:
+        """The line about lost lines. Not by way of a logger: it must stand before the next line, at any level."""
+        told: Any = {"event": "log lines were lost", "lines": self._lost, "why": self._why}
+        for processor in self._processors:
+            told = processor(_Sink(self, "log"), "warning", told)
+        return bytes(told)
+
+    def _opened_to_not_wait(self, terminal: int) -> int:
+        """The same terminal, opened again for us alone.
+
+        One that is ready may have room for a single byte, so it must not wait in a write either. That is a property of
+        the open file, which other processes share.
+        """
+        try:
+            own = os.open(os.ttyname(terminal), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        except OSError:  # not ours to open, or not in our file system: then as it is
+            return terminal
+        weakref.finalize(self, os.close, own).atexit = False  # lines may come until the very end
+        return own
+
+
+class _Sink:
+    """What structlog calls a logger: a name, and where its lines go."""
+
+    def __init__(self, output: _Output, name: str = "") -> None:
+        self._output = output
         self.name = name
 
     def msg(self, line: bytes) -> None:
-        try:
-            while line:
-                line = line[os.write(self._fd, line) :]
-        except OSError:
-            pass  # closed, full or gone: there is nobody left to tell, and guarding nodes matters more
+        self._output.write(line)
 
     debug = info = warning = warn = error = critical = exception = log = msg
 

@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -32,6 +32,7 @@ class ApiServer:
         self.url = ""
         self.seen: list[Seen] = []
         self.knows: Callable[[Seen], bool] = lambda _: True
+        self.refuses_with = b'{"kind":"Status","code":401,"reason":"Unauthorized","message":"Unauthorized"}'
         self.left = asyncio.Event()  # a client hung up on a watch
         self.go_on = asyncio.Event()  # lets a watch send its second event
 
@@ -74,8 +75,7 @@ class ApiServer:
         seen = Seen(request.method, request.raw_path, headers, await request.read(), names.get("commonName", ""))
         self.seen.append(seen)
         if not self.knows(seen):
-            status = {"kind": "Status", "code": 401, "reason": "Unauthorized", "message": "Unauthorized"}
-            return web.json_response(status, status=401)
+            return web.Response(body=self.refuses_with, content_type="application/json", status=401)
         return web.json_response({"kind": "Thing"}, headers={"X-Mixed-Case": "kept"})
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
@@ -155,6 +155,32 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         pass  # either end may hang up when it likes
     finally:
         writer.close()
+
+
+class DroppingServer:
+    """Answers the first request, and drops that connection as soon as it has read the next one."""
+
+    def __init__(self) -> None:
+        self.methods: list[str] = []
+        self._has_dropped = False
+
+    @asynccontextmanager
+    async def serve(self) -> AsyncIterator[str]:
+        async with await asyncio.start_server(self._client, LOOPBACK, 0) as server:
+            yield f"http://{LOOPBACK}:{server.sockets[0].getsockname()[1]}"
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):  # the client hung up
+            while not await self._drops(reader):
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        writer.close()
+
+    async def _drops(self, reader: asyncio.StreamReader) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        self.methods.append(head.split()[0])
+        drops = len(self.methods) > 1 and not self._has_dropped
+        self._has_dropped |= drops
+        return drops
 
 
 @asynccontextmanager

@@ -154,6 +154,32 @@ async def test_a_token_file_that_is_gone_for_a_moment_leaves_us_the_old_token(de
     assert server.tokens == ["Bearer t-1", "Bearer t-1"]
 
 
+@pytest.mark.parametrize("content", ["", " \n", "half\x00"])
+async def test_a_token_file_in_the_middle_of_a_rewrite_leaves_us_the_old_token(
+    desk: Desk, server: ApiServer, content: str
+) -> None:
+    desk.write("token", "t-1")
+    desk.configure(server.url, {"tokenFile": "token"})
+    async with desk.connected() as transport:
+        await ask(transport)
+        desk.write("token", content)
+        desk.clock.advance(60)
+        await ask(transport)
+        desk.write("token", "t-2")
+        await ask(transport)
+    assert server.tokens == ["Bearer t-1", "Bearer t-1", "Bearer t-2"], "it is looked at again with the next request"
+
+
+async def test_a_token_file_that_is_empty_at_first_is_looked_at_again(desk: Desk, server: ApiServer) -> None:
+    desk.write("token", "")
+    desk.configure(server.url, {"tokenFile": "token"})
+    async with desk.connected() as transport:
+        with pytest.raises(BadConfig):
+            await ask(transport)
+        desk.write("token", "t-1")
+        assert await ask(transport) == 200
+
+
 @pytest.mark.parametrize("content", ["", "two\nlines", "\x00"])
 async def test_a_token_file_without_a_token_says_so(desk: Desk, server: ApiServer, content: str) -> None:
     desk.write("token", content)
@@ -208,6 +234,17 @@ async def test_expired_credentials_leave_one_line_that_says_what_to_do(
     assert line.endswith(advice)
     assert "\n" not in line
     assert len(server.seen) == 2, "what cannot be renewed is not tried twice"
+
+
+@pytest.mark.parametrize("page", [b"\xff", b'{"message": "\xff"}', b'{"x":' + b"[" * 100_000])
+async def test_a_refusal_that_cannot_be_read_says_what_to_do_all_the_same(
+    desk: Desk, server: ApiServer, page: bytes
+) -> None:
+    desk.configure(server.url, {"token": "t-old"})
+    server.knows = lambda _: False
+    server.refuses_with = page
+    async with desk.connected() as transport:
+        assert (await said(transport)).startswith(f"Unauthorized (context 'prod' of {desk.kubeconfig}): the token of")
 
 
 async def test_an_expired_client_certificate_says_so(desk: Desk, server: ApiServer) -> None:

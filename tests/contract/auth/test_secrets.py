@@ -75,24 +75,34 @@ async def test_an_entry_that_cannot_be_used_is_not_quoted(
     expect_hidden(caught.value)
 
 
+PASSWORD = {"env": [{"name": "HINT", "value": HUSH[:8]}, {"name": "PASSWORD", "value": HUSH}]}
+KEY = {"env": [{"name": "KEY", "value": f"-----BEGIN\n{HUSH}"}]}
+
+
 @pytest.mark.parametrize(
-    "script",
+    ("script", "given"),
     [
-        f"echo {HUSH}; exit 1",
-        f"echo {HUSH}",
-        "printenv PASSWORD >&2; exit 1",
-        'cat "$(dirname "$0")/answer.json"',
+        (f"echo {HUSH}; exit 1", {}),
+        (f"echo {HUSH}", {}),
+        ("printenv PASSWORD >&2; exit 1", PASSWORD),
+        ("printenv KEY >&2; exit 1", KEY),
+        ('echo "unknown flag: $1" >&2; exit 1', {"args": [f"--client-secret={HUSH}"]}),
+        ('echo "who is ${1#*=}?" >&2; exit 1', {"args": [f"--client-secret={HUSH}"]}),
+        ('echo "who is $2?" >&2; exit 1', {"args": ["--client-secret", HUSH]}),
+        ('cat "$(dirname "$0")/answer.json"', {}),
     ],
 )
-async def test_what_a_plugin_prints_is_not_quoted(desk: Desk, server: ApiServer, script: str) -> None:
+async def test_what_a_plugin_prints_or_was_given_is_not_quoted(
+    desk: Desk, server: ApiServer, script: str, given: dict[str, Any]
+) -> None:
     desk.write("answer.json", json.dumps({"apiVersion": V1, "kind": "ExecCredential", "status": {"token": [HUSH]}}))
     desk.script("login", script)
-    given = {"args": [f"--password={HUSH}"], "env": [{"name": "PASSWORD", "value": HUSH}]}
     desk.configure(server.url, {"exec": {"apiVersion": V1, "command": "./login", **given}})
     async with desk.connected() as transport:
         with pytest.raises(KubeError) as caught:
             await ask(transport)
     expect_hidden(caught.value)
+    assert HUSH[8:] not in str(caught.value), "hiding a short secret must not uncover the rest of a longer one"
 
 
 async def test_a_refused_token_is_not_quoted(desk: Desk, server: ApiServer) -> None:

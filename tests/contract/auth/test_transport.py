@@ -6,13 +6,15 @@ from pathlib import Path
 import pytest
 
 from defib import __version__
+from defib.clock import SystemClock
+from defib.kube.client import Client
 from defib.kube.credentials import Credentials, Fixed, Presented
-from defib.kube.errors import Unreachable
+from defib.kube.errors import DeadlineExceeded, Unreachable
 from defib.kube.http import HttpTransport
 from defib.kube.kubeconfig import Connection
 from defib.kube.transport import MERGE_PATCH, Request
 from tests.contract.auth.desk import GET, Desk, ask
-from tests.contract.auth.servers import LOOPBACK, ApiServer, a_deaf_server
+from tests.contract.auth.servers import LOOPBACK, ApiServer, DroppingServer, a_deaf_server
 
 WATCH = Request(method="GET", path="/watch")
 BROKEN = Request(method="GET", path="/broken")
@@ -129,6 +131,27 @@ async def test_a_server_that_says_nothing_is_given_up(desk: Desk) -> None:
         await transport.close()
 
 
+async def test_a_server_that_is_mute_is_named_when_the_deadline_passes(desk: Desk) -> None:
+    async with a_deaf_server() as url:
+        plain = url.replace("https:", "http:")
+        desk.configure(plain, {})
+        async with desk.connected() as transport:
+            with pytest.raises(DeadlineExceeded) as caught:
+                await Client(transport, SystemClock()).ask(GET, deadline=0.2)
+    assert str(caught.value) == (
+        f"GET /api/v1/nodes: no answer from {plain} (context 'prod' of {desk.kubeconfig}) within 0.2 s; "
+        "is it up, and is a firewall or VPN in the way?"
+    )
+
+
+async def test_a_proxy_is_named_with_the_server_behind_it(desk: Desk) -> None:
+    desk.configure("https://east:6443", {}, **{"proxy-url": f"http://ann:secret@{LOOPBACK}:3128"})
+    async with desk.connected() as transport:
+        assert transport.describe() == (
+            f"https://east:6443 through proxy {LOOPBACK}:3128 (context 'prod' of {desk.kubeconfig})"
+        )
+
+
 async def test_a_server_without_tls_is_told(desk: Desk, tmp_path: Path) -> None:
     async with ApiServer().serve(None, tmp_path) as plain:
         transport = a_transport(desk, plain.url.replace("http:", "https:"))
@@ -155,6 +178,31 @@ async def test_a_server_that_does_not_answer_is_told(desk: Desk, answer: bytes, 
         with pytest.raises(Unreachable, match=line):
             await ask(transport)
         await transport.close()
+
+
+@pytest.mark.parametrize("method", ["DELETE", "POST", "PUT", "PATCH"])
+async def test_a_write_whose_answer_is_lost_is_not_sent_again(desk: Desk, method: str) -> None:
+    """Also not by the HTTP library, which repeats what it holds to be harmless."""
+    dropping = DroppingServer()
+    async with dropping.serve() as url:
+        transport = a_transport(desk, url)
+        await ask(transport)
+        with pytest.raises(
+            Unreachable, match=r"without an answer \(ServerDisconnectedError\); is it being restarted\?"
+        ):
+            await ask(transport, Request(method=method, path="/x"))
+        await transport.close()
+    assert dropping.methods == ["GET", method]
+
+
+async def test_a_read_over_a_connection_that_drops_is_sent_again(desk: Desk) -> None:
+    dropping = DroppingServer()
+    async with dropping.serve() as url:
+        transport = a_transport(desk, url)
+        await ask(transport)
+        assert await ask(transport) == 200
+        await transport.close()
+    assert dropping.methods == ["GET", "GET", "GET"]
 
 
 async def test_a_redirect_is_not_followed(desk: Desk, server: ApiServer) -> None:

@@ -99,5 +99,8 @@ class Scripted:
                 await asyncio.Event().wait()
                 raise AssertionError("nothing sets that event")
 
+    def describe(self) -> str:
+        return "the script"
+
     async def close(self) -> None:
         self._lines = []

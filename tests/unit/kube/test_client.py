@@ -34,6 +34,7 @@ from defib.kube.errors import (
     Unreadable,
 )
 from defib.kube.kinds import NODES, metadata_only, unstructured
+from defib.kube.limits import Limits
 from defib.kube.transport import Request
 from defib.simulate.virtual_time import run
 from tests.unit.kube.scripted import Fails, Hangs, Line, Says, Scripted, status
@@ -142,7 +143,7 @@ def test_what_would_be_refused_again_is_not_repeated(code: int) -> None:
 
 def test_a_silent_server_is_given_up_at_the_deadline() -> None:
     async def story(client: Client, _server: Scripted) -> None:
-        with pytest.raises(DeadlineExceeded, match="GET /x: no answer within 4 s"):
+        with pytest.raises(DeadlineExceeded, match="GET /x: no answer from the script within 4 s; is it up, "):
             await client.ask(GET, deadline=4.0)
 
     server = play(story, Hangs())
@@ -385,3 +386,56 @@ def test_every_finished_request_is_heard_of() -> None:
     run(main)
     assert [(answer.verb, answer.code) for answer in answers] == [("GET", "503"), ("GET", "200"), ("PATCH", "none")]
     assert [answer.seconds for answer in answers] == pytest.approx([2.0, 1.0, 0.0])
+
+
+def test_watches_are_heard_of_too_also_those_that_never_open() -> None:
+    answers: list[Answer] = []
+
+    async def main(clock: Any) -> None:
+        script: list[Line] = [Says(pieces=()), Says(status=500, after=1.0), Fails(Unreachable("gone"))]
+        client = Client(Scripted(clock, script), clock, on_answer=answers.append)
+        async with client.watch(NODES, since="1", seconds=5) as batches:
+            assert [batch async for batch in batches] == []
+        for error in (ServerFailed, Unreachable):
+            with pytest.raises(error):
+                async with client.watch(NODES, since="1", seconds=5):
+                    pass
+
+    run(main)
+    assert [(answer.verb, answer.code) for answer in answers] == [("WATCH", "200"), ("WATCH", "500"), ("WATCH", "none")]
+
+
+def test_watches_keep_to_the_rate_too() -> None:
+    async def main(clock: Any) -> float:
+        limits = Limits(per_second=1, burst=1)
+        client = Client(Scripted(clock, [Says(pieces=())] * 4), clock, limits=limits)
+        for _ in range(4):
+            async with client.watch(NODES, since="1", seconds=5):
+                pass
+        elapsed: float = clock.monotonic()
+        return elapsed
+
+    assert run(main) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("code", [301, 302, 304, 307])
+def test_an_answer_that_points_elsewhere_is_no_success(code: int) -> None:
+    async def story(client: Client, _server: Scripted) -> None:
+        with pytest.raises(Invalid, match="is the server address right"):
+            await client.delete(NODES.at("n1"), Deletion(uid="u"))
+
+    assert len(play(story, Says(status=code, body=b"<html>log in here</html>")).asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("Tue, 01 Jan 2030 00:00:20 GMT", 20.0), ("Mon, 31 Dec 2029 00:00:00 GMT", 0.05), ("²", 0.05), ("soon", 0.05)],
+)
+def test_the_time_to_wait_may_be_a_date_and_nonsense_is_none(header: str, seconds: float) -> None:
+    async def main(clock: Any) -> float:
+        busy = Says(status=429, body=status(429, "TooManyRequests"), headers={"retry-after": header})
+        await Client(Scripted(clock, [busy, OK]), clock).ask(GET)
+        elapsed: float = clock.monotonic()
+        return elapsed
+
+    assert seconds <= run(main) <= seconds + 0.1

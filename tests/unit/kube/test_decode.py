@@ -214,3 +214,22 @@ def test_an_error_behind_good_lines_is_raised() -> None:
     good, error = line_of("ADDED", metadata={"name": "a"}), line_of("ERROR", reason="Expired", code=410)
     with pytest.raises(Gone):
         decode_events(b"\n".join([good, error, b""]), Resource)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [b'{"a":' * 20_000 + b"1" + b"}" * 20_000, b'"\xff\xfe"'],
+    ids=["nested without end", "not UTF-8"],
+)
+def test_hostile_bytes_are_an_unreadable_object_and_never_a_crash(hostile: bytes) -> None:
+    item = b'{"metadata":{"name":"bad","resourceVersion":"7"},"spec":' + hostile + b"}"
+    with pytest.raises(Unreadable):
+        decode_object(item, Unstructured)
+    page = decode_page(
+        b'{"metadata":{"resourceVersion":"9"},"items":[{"metadata":{"name":"good"}},' + item + b"]}", Unstructured
+    )
+    assert [good.name for good in page.items] == ["good"]
+    assert [(aside.key, aside.version) for aside in page.set_aside] == [("bad", "7")]
+    (event,) = decode_events(b'{"type":"ADDED","object":' + item + b"}\n", Unstructured)
+    assert isinstance(event, UnreadableEvent)
+    assert event.item.key == "bad"

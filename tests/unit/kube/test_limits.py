@@ -83,7 +83,7 @@ def test_waiting_for_a_turn_counts_against_the_deadline() -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(client.ask(GET, deadline=60.0))
             await asyncio.sleep(0)
-            with pytest.raises(Unreachable, match="no answer within 2 s"):
+            with pytest.raises(Unreachable, match="no answer from the script within 2 s"):
                 await client.ask(GET, deadline=2.0)
         assert len(server.asked) == 1
 

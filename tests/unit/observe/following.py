@@ -10,6 +10,7 @@ import msgspec
 from defib.kube.client import Client
 from defib.kube.decode import SetAside, decode_object
 from defib.kube.kinds import NODES
+from defib.kube.transport import Transport
 from defib.model.node import Node
 from defib.observe.shelf import Shelf
 from defib.observe.watch import Patience, Watcher
@@ -107,8 +108,17 @@ class Following(msgspec.Struct):
 Scenario = Callable[[Following], Awaitable[None]]
 
 
+def same(transport: Transport) -> Transport:
+    return transport
+
+
 def follow(
-    scenario: Scenario, *, faults: tuple[Fault, ...] = (), patience: Patience | None = None, seed: int = 0
+    scenario: Scenario,
+    *,
+    faults: tuple[Fault, ...] = (),
+    patience: Patience | None = None,
+    seed: int = 0,
+    through: Callable[[Transport], Transport] = same,
 ) -> Following:
     """Start with three nodes, set the faults, watch, let the scenario happen; the state right after it."""
 
@@ -118,7 +128,7 @@ def follow(
         following = Following(server, shelf, Witness(shelf), clock)
         following.add("n1", "n2", "n3")
         server.faults.inject(*faults)
-        client = Client(InProcess(server, client="operator"), clock)
+        client = Client(through(InProcess(server, client="operator")), clock)
         watcher: Watcher[Node] = Watcher(client, shelf, clock, following.witness, patience or Patience())
         async with asyncio.TaskGroup() as group:
             watching: asyncio.Task[Any] = group.create_task(watcher.run())

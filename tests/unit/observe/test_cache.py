@@ -59,8 +59,10 @@ def watched(scenario: Scenario) -> tuple[Cluster, list[str]]:
             running = group.create_task(cache.run())
             await asyncio.sleep(1)  # virtual
             await scenario(server, cache)
+            cluster = cache.snapshot(clock.now())
             running.cancel()
-        return cache.snapshot(clock.now()), [asked.path for asked in server.audit if asked.client == "operator"]
+        assert not cache.snapshot(clock.now()).complete, "a cache that no longer watches must not claim to see"
+        return cluster, [asked.path for asked in server.audit if asked.client == "operator"]
 
     return run(main, limit=timedelta(hours=1))
 
@@ -136,3 +138,22 @@ def test_a_snapshot_names_what_it_cannot_read() -> None:
 
     cluster, _ = watched(scenario)
     assert [(item.kind, item.key) for item in cluster.unread] == [("nodes", "bad")]
+
+
+def test_a_cache_can_be_run_again_and_followed_kinds_wait_for_it() -> None:
+    async def main(clock: VirtualClock) -> Cluster:
+        server = ApiServer(clock)
+        server.put("configmaps", a_config_map("one"))
+        cache = Cache(Client(InProcess(server, client="operator"), clock), clock, Deaf(), Patience())
+        for _ in range(2):
+            async with asyncio.TaskGroup() as group:
+                running = group.create_task(cache.run())
+                await asyncio.sleep(1)  # virtual
+                cluster = cache.snapshot(clock.now())
+                running.cancel()
+            cache.follow(CONFIG_MAPS)
+        return cluster
+
+    cluster = run(main)
+    assert set(cluster.others["configmaps"]) == {"default/one"}
+    assert cluster.complete

@@ -3,6 +3,11 @@
 The first thirteen are the cases on which other Kubernetes clients were measured; docs/decisions/0003 has the table.
 """
 
+from contextlib import AbstractAsyncContextManager
+
+import msgspec
+
+from defib.kube.transport import Request, Response, Transport
 from defib.observe.watch import Patience
 from defib.simulate.faults import (
     CutWatch,
@@ -282,3 +287,100 @@ def test_a_server_restored_from_a_backup_is_listed_anew() -> None:
     end = follow(scenario)
     expect_in_step(end)
     assert end.witness.relists == ["start", "silent"]
+
+
+def test_a_server_that_opens_streams_and_says_nothing_is_out_of_sight_and_asked_for_a_plain_list() -> None:
+    async def scenario(following: Following) -> None:
+        await seconds(10)
+        following.server.faults.inject(a_watch_fault(SilenceWatch()))
+        following.cut_watches()
+        following.change("n1", "unheard")
+        await seconds(600)
+
+    end = follow(scenario)
+    assert end.shown == end.truth
+    assert end.requests("list") >= 1
+    assert end.witness.sights == 5, "seen, cut, seen, silent even when asked for a list and so out of sight, seen"
+
+
+def test_a_busy_watch_is_not_given_up_for_want_of_bookmarks() -> None:
+    async def scenario(following: Following) -> None:
+        for number in range(20):
+            await seconds(60)
+            following.change("n1", str(number))
+
+    end = follow(scenario, faults=(NO_STREAMED_LISTS, Fault(effect=NoBookmarks())))
+    assert end.witness.relists == ["start"]
+
+
+def test_a_list_that_breaks_off_is_not_taken_for_a_short_one() -> None:
+    async def scenario(following: Following) -> None:
+        await seconds(0.01)
+        assert following.requests("watch") == 1
+        assert not following.shelf.synced
+        await seconds(10)
+
+    end = follow(scenario, faults=(a_watch_fault(EndWatch(after=2), times=1),))
+    expect_in_step(end)
+
+
+class Older(msgspec.Struct, frozen=True):
+    """A server from before streamed lists: it does not know the question and answers with an ordinary watch."""
+
+    inner: Transport
+
+    def send(self, request: Request) -> AbstractAsyncContextManager[Response]:
+        known = {k: v for k, v in request.query.items() if k not in {"sendInitialEvents", "resourceVersionMatch"}}
+        return self.inner.send(msgspec.structs.replace(request, query=known))
+
+    def describe(self) -> str:
+        return "an older server"
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+def test_a_server_that_does_not_know_streamed_lists_is_found_out_at_its_first_bookmark() -> None:
+    async def scenario(following: Following) -> None:
+        await seconds(59)
+        assert not following.shelf.synced
+        await seconds(10)
+        expect_in_step(following)
+        await seconds(600)
+
+    end = follow(scenario, through=Older)
+    expect_in_step(end)
+    assert end.requests("list") == 1
+
+
+def test_a_server_that_refuses_our_version_again_and_again_is_asked_for_a_list() -> None:
+    async def scenario(following: Following) -> None:
+        await seconds(10)
+        following.server.faults.inject(a_watch_fault(Refuse(code=400, reason="BadRequest"), times=3))
+        following.cut_watches()
+        following.remove("n2")
+        await seconds(60)
+
+    end = follow(scenario)
+    expect_in_step(end)
+    assert end.witness.relists == ["start", "refused"]
+
+
+def test_streams_that_end_early_but_in_order_are_opened_again_within_two_seconds() -> None:
+    async def scenario(following: Following) -> None:
+        await seconds(60)
+        for number in range(10):
+            following.change("n1", str(number))
+            await seconds(2)
+            assert following.shown == following.truth
+
+    end = follow(scenario, faults=(NO_STREAMED_LISTS, a_watch_fault(EndWatch(after=1))))
+    assert end.requests("watch") < 120
+
+
+def test_a_server_cannot_send_us_away_for_a_day() -> None:
+    async def scenario(_: Following) -> None:
+        await seconds(120)
+
+    away = a_watch_fault(Refuse(code=503, reason="ServiceUnavailable", retry_after_seconds=86_400), times=1)
+    expect_in_step(follow(scenario, faults=(away,)))

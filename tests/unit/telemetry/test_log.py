@@ -2,6 +2,10 @@
 
 import logging
 import os
+import pty
+import select
+import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -191,6 +195,98 @@ def test_a_closed_or_full_output_does_not_matter() -> None:
         full.close()
         structlog.get_logger("app").info("closed")
         logging.getLogger("x").error("closed")
+
+
+def a_socket() -> tuple[int, int]:
+    reading, writing = socket.socketpair()
+    return reading.detach(), writing.detach()
+
+
+@contextmanager
+def both_ends(opened: Callable[[], tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    reading, writing = opened()
+    try:
+        yield reading, writing
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def read_now(reading: int) -> str:
+    """All that is there to be read. The kernel may take a moment to hand a terminal's bytes over."""
+    found = b""
+    while select.select([reading], [], [], 0 if found else 0.1)[0] and (part := os.read(reading, 65536)):
+        found += part
+    return found.decode().replace("\r\n", "\n")
+
+
+def lose_nodes(lines: int, length: int = 150) -> None:
+    for number in range(lines):
+        structlog.get_logger("app").info("node lost", number=number, padding="x" * length)
+
+
+@pytest.mark.parametrize("opened", [os.pipe, a_socket, pty.openpty])
+@pytest.mark.parametrize("length", [1, 150, 9_000, 300_000])
+def test_a_reader_that_stalls_holds_nothing_up_and_is_told_later_what_it_missed(
+    opened: Callable[[], tuple[int, int]], length: int
+) -> None:
+    lines = 5_000 if length < 1_000 else 50
+    text, attempt = "", 0
+    with both_ends(opened) as (reading, writing), logs_to(writing):
+        lose_nodes(lines, length)
+        while '"event":"again"' not in text or not text.endswith("\n"):
+            text += read_now(reading)
+            structlog.get_logger("app").info("again", attempt=attempt)
+            attempt += 1
+            text += read_now(reading)
+    read = [msgspec.json.decode(line) for line in text.splitlines()]
+    first = next(line for line in read if line["event"] == "again")
+    before = read[: read.index(first)]
+    told = [line for line in before if line["event"] == "log lines were lost"]
+    assert {(line["level"], line["why"], line["logger"]) for line in told} == {("warning", "nobody read them", "log")}
+    assert sum(line["lines"] for line in told) + len(before) - len(told) == lines + first["attempt"]
+
+
+def test_lost_lines_are_told_whatever_the_level() -> None:
+    with both_ends(os.pipe) as (reading, writing), logs_to(writing, level="error"):
+        for _ in range(5_000):
+            structlog.get_logger("app").error("node lost")
+        read_now(reading)
+        structlog.get_logger("app").error("again")
+        told, again = read_now(reading).splitlines()
+    assert '"event":"log lines were lost"' in told
+    assert '"event":"again"' in again
+
+
+def test_lines_lost_to_an_error_are_told_with_it() -> None:
+    with Path("/dev/full").open("wb", buffering=0) as full, both_ends(os.pipe) as (reading, writing):
+        output = os.dup(full.fileno())
+        with logs_to(output):
+            lose_nodes(3)
+            os.dup2(writing, output)
+            lose_nodes(1)
+        os.close(output)
+        told = msgspec.json.decode(read_now(reading).splitlines()[0])
+    assert (told["lines"], told["why"]) == (3, "No space left on device")
+
+
+def test_a_stalled_output_is_left_as_it_was_for_the_others_that_write_to_it() -> None:
+    for opened in (os.pipe, pty.openpty):
+        with both_ends(opened) as (_, writing), logs_to(writing):
+            lose_nodes(1_000)
+            assert os.get_blocking(writing)
+
+
+def test_lines_of_many_threads_are_all_there_and_whole(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    with file.open("wb") as output, logs_to(output.fileno()):
+        threads = [threading.Thread(target=lose_nodes, args=(50, 10_000)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    read = [msgspec.json.decode(line) for line in file.read_text().splitlines()]
+    assert sorted(line["number"] for line in read) == sorted([*range(50)] * 4)
 
 
 @pytest.mark.parametrize(
