@@ -7,6 +7,7 @@ reaches no log and no error. The last line of its stderr is meant for people, an
 import asyncio
 import os
 import signal
+from asyncio.subprocess import Process
 from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,7 +19,7 @@ import msgspec
 
 from defib.clock import Clock
 from defib.kube.credentials import Exec, KeyPair, Presented, Secret, bearer, is_clean_header
-from defib.kube.errors import BadConfig
+from defib.kube.errors import UNREADABLE, BadConfig
 from defib.kube.kubeconfig import Connection
 
 API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
@@ -63,12 +64,14 @@ class ExecPlugin:
         self._one_at_a_time = asyncio.Lock()
         self._presented: Presented | None = None
         self._renew_at: datetime | None = None
+        self._is_awaited = False
         self._check()
 
     async def current(self) -> Presented:
         async with self._one_at_a_time:
             if self._presented is None or self._is_due():
                 return await self._renew()
+            self._is_awaited = False
             return self._presented
 
     async def renewed(self, refused: Presented) -> Presented:
@@ -77,6 +80,9 @@ class ExecPlugin:
             if self._presented is None or self._is_ours(refused) or self._is_due():
                 return await self._renew()
             return self._presented
+
+    def waits_for(self) -> str:
+        return f"exec plugin {self._program.command!r}" if self._is_awaited else ""
 
     def _check(self) -> None:
         program, source = self._program, self._connection.source
@@ -115,25 +121,43 @@ class ExecPlugin:
 
     async def _run(self) -> bytes:
         """What the program printed."""
+        self._is_awaited = True
         process = await self._start()
-        has_ended = False
         try:
             async with asyncio.timeout(self._seconds_max):
                 output, complaint = await process.communicate()
-                has_ended = True
+                self._is_awaited = False
         except TimeoutError:
             raise self._bad(f"did not end within {self._seconds_max:g} s; run it by hand to see why") from None
         finally:
-            if not has_ended:  # also when the request that waits for it is given up
+            if self._is_awaited:  # also when the request that waits for it is given up
                 await _end(process)
         if process.returncode:
             said = self._last_line(complaint)
             raise self._bad(f"failed with exit code {process.returncode}" + (f": {said}" if said else ""))
         return output
 
-    async def _start(self) -> asyncio.subprocess.Process:
+    async def _start(self) -> Process:
+        """Not to be interrupted by the request being given up: a process that we do not know, we cannot kill."""
+        environ = await self._environment()
+        async with asyncio.TaskGroup() as group:
+            starting = group.create_task(self._spawn(environ))
+            try:
+                started = await asyncio.shield(starting)
+            except asyncio.CancelledError:
+                started = await starting
+                if isinstance(started, Process):
+                    await _end(started)
+                raise
+        if isinstance(started, BadConfig):
+            raise started
+        return started
+
+    async def _environment(self) -> dict[str, str]:
         given = {variable.name: variable.value.reveal() for variable in self._program.env}
-        environ = {**self._environ, **given, "KUBERNETES_EXEC_INFO": await self._exec_info()}
+        return {**self._environ, **given, "KUBERNETES_EXEC_INFO": await self._exec_info()}
+
+    async def _spawn(self, environ: dict[str, str]) -> Process | BadConfig:
         try:
             return await asyncio.create_subprocess_exec(
                 self._program.command,
@@ -146,10 +170,10 @@ class ExecPlugin:
             )
         except FileNotFoundError:
             hint = " ".join(self._program.install_hint.split())
-            raise self._bad(f"is not installed{': ' + hint if hint else '; install it or correct `command`'}") from None
+            return self._bad(f"is not installed{': ' + hint if hint else '; install it or correct `command`'}")
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "an argument holds a null byte"
-            raise self._bad(f"cannot be started: {why}; correct `command`") from None
+            return self._bad(f"cannot be started: {why}; correct `command`")
 
     async def _exec_info(self) -> str:
         spec: dict[str, Any] = {"interactive": False}
@@ -161,7 +185,7 @@ class ExecPlugin:
     def _read(self, output: bytes) -> _Issued:
         try:
             answer = msgspec.json.decode(output, type=_Answer)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             why = str(error) if isinstance(error, msgspec.ValidationError) else "it is not JSON"
             raise self._bad(f"printed no ExecCredential ({why}); is it the right command?") from None
         if answer.kind != "ExecCredential" or answer.status is None:
@@ -185,23 +209,34 @@ class ExecPlugin:
 
     def _last_line(self, complaint: bytes) -> str:
         lines = complaint.decode("utf-8", "replace").strip().splitlines()
-        line = "".join(each for each in lines[-1] if each.isprintable()) if lines else ""
-        for variable in self._program.env:  # a program may repeat what it was given
-            value = variable.value.reveal()
-            line = line.replace(value, "[hidden]") if len(value) >= HIDE_VALUES_FROM else line
+        line = _printable(lines[-1]) if lines else ""
+        # A program may repeat what it was given. The longest first: hiding a part would uncover the rest.
+        for secret in sorted(self._given(), key=len, reverse=True):
+            line = line.replace(secret, "[hidden]") if len(secret) >= HIDE_VALUES_FROM else line
         return line[:STDERR_SHOWN_MAX]
+
+    def _given(self) -> set[str]:
+        """The lines of all its variables and arguments; of `--flag=value` also the value."""
+        arguments = [argument.reveal() for argument in self._program.args]
+        given = [*(variable.value.reveal() for variable in self._program.env), *arguments]
+        given += [argument.partition("=")[2] for argument in arguments]
+        return {_printable(line.strip()) for text in given for line in text.splitlines()}
 
     def _bad(self, what: str) -> BadConfig:
         return BadConfig(f"the exec plugin {self._program.command!r} of {self._connection.source} {what}")
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+def _printable(text: str) -> str:
+    return "".join(each for each in text if each.isprintable())
+
+
+async def _end(process: Process) -> None:
     """Kill it with all its children: one that lives on would hold the pipes open."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(TimeoutError):
         async with asyncio.timeout(KILL_SECONDS_MAX):
-            await process.wait()
+            await process.communicate()  # to the end of its pipes, which closes them
 
 
 def _cluster_info(connection: Connection) -> dict[str, Any]:

@@ -3,14 +3,19 @@
 import asyncio
 import json
 import os
+import select
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from defib.clock import SystemClock
+from defib.kube.client import Client
 from defib.kube.credentials import Credentials
-from defib.kube.errors import BadConfig
+from defib.kube.errors import BadConfig, DeadlineExceeded
 from defib.kube.exec_plugin import ExecPlugin
 from defib.kube.http import HttpTransport
 from defib.kube.kubeconfig import load_connection
@@ -47,13 +52,31 @@ async def impatient(desk: Desk, seconds: float) -> HttpTransport:
     return HttpTransport(connection, Credentials(connection.user, plugin, desk.clock), desk.clock)
 
 
-async def a_pipe(path: Path) -> asyncio.StreamReader:
+@asynccontextmanager
+async def a_pipe(path: Path) -> AsyncIterator[asyncio.StreamReader]:
     """Reads to the end when the last process that holds the other side is gone."""
     os.mkfifo(path)
     reader = asyncio.StreamReader()
     end = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), end)
-    return reader
+    pipe, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), end)
+    try:
+        yield reader
+    finally:
+        pipe.close()
+
+
+def next_of(pipe: int) -> bytes:
+    """Waits for it with the event loop at a standstill."""
+    select.select([pipe], [], [], 5.0)
+    return os.read(pipe, 100)
+
+
+def has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("version", [V1, V1BETA1])
@@ -193,6 +216,11 @@ async def test_a_command_without_a_path_is_looked_up_in_path(desk: Desk, server:
         ("kill -9 $$", {}, "failed with exit code -9"),
         ("echo hello", {}, "printed no ExecCredential (it is not JSON); is it the right command?"),
         ("printf '\\377'", {}, "printed no ExecCredential (it is not JSON); is it the right command?"),
+        (
+            "printf '{\"x\":'; head -c 100000 /dev/zero | tr '\\0' '['",
+            {},
+            "printed no ExecCredential (it is not JSON); is it the right command?",
+        ),
         ("echo '[1]'", {}, "printed no ExecCredential (Expected `object`, got `array`); is it the right command?"),
         ('echo \'{"kind": "Pod"}\'', {}, "printed no ExecCredential with a status; is it the right command?"),
         ("cat empty.json", {}, "gave neither a token nor a client certificate; run it by hand to see why"),
@@ -248,19 +276,45 @@ async def test_a_plugin_that_cannot_be_used_is_told_before_it_runs(
 
 async def test_a_plugin_that_hangs_is_killed_with_its_children(desk: Desk, server: ApiServer) -> None:
     desk.configure(server.url, a_plugin(desk, "exec 9> alive; echo here >&9; sleep 1000 & sleep 1000"))
-    alive = await a_pipe(desk.folder / "alive")
-    transport = await impatient(desk, seconds=0.5)
-    with pytest.raises(BadConfig, match=r"did not end within 0\.5 s; run it by hand to see why"):
-        await ask(transport)
-    assert await alive.read() == b"here\n", "the pipe's end came, so nobody holds it"
-    await transport.close()
+    async with a_pipe(desk.folder / "alive") as alive:
+        transport = await impatient(desk, seconds=0.5)
+        with pytest.raises(BadConfig, match=r"did not end within 0\.5 s; run it by hand to see why"):
+            await ask(transport)
+        assert await alive.read() == b"here\n", "the pipe's end came, so nobody holds it"
+        await transport.close()
 
 
 async def test_a_plugin_is_killed_when_the_request_is_given_up(desk: Desk, server: ApiServer) -> None:
     desk.configure(server.url, a_plugin(desk, "exec 9> alive; echo here >&9; sleep 1000"))
-    alive = await a_pipe(desk.folder / "alive")
-    async with desk.connected() as transport, asyncio.TaskGroup() as tasks:
+    async with a_pipe(desk.folder / "alive") as alive, desk.connected() as transport, asyncio.TaskGroup() as tasks:
         asking = tasks.create_task(ask(transport, GET))
         assert await alive.readline() == b"here\n"
         asking.cancel()
         assert await alive.read() == b""
+
+
+async def test_a_plugin_is_killed_when_the_request_is_given_up_while_it_starts(desk: Desk, server: ApiServer) -> None:
+    desk.configure(server.url, a_plugin(desk, "exec 9> alive; sleep 1000 & echo here >&9; sleep 1000"))
+    os.mkfifo(desk.folder / "alive")
+    alive = os.open(desk.folder / "alive", os.O_RDONLY | os.O_NONBLOCK)
+    async with desk.connected() as transport, asyncio.TaskGroup() as tasks:
+        asking = tasks.create_task(ask(transport, GET))
+        while not has_children():  # noqa: ASYNC110 - no event tells of it so early
+            await asyncio.sleep(0)
+        # It runs, with its children, and our event loop has had no turn to find out.
+        assert next_of(alive) == b"here\n"
+        asking.cancel()
+    assert next_of(alive) == b"", "the pipe's end came, so nobody holds it"
+    os.close(alive)
+
+
+async def test_a_plugin_that_outlasts_the_deadline_is_named(desk: Desk, server: ApiServer) -> None:
+    desk.configure(server.url, a_plugin(desk, "test -e answer.json && exec cat answer.json; sleep 1000"))
+    async with desk.connected() as transport:
+        with pytest.raises(DeadlineExceeded) as caught:
+            await Client(transport, SystemClock()).ask(GET, deadline=0.5)
+        answers(desk, token="t-1")
+        assert await ask(transport) == 200
+        assert "exec plugin" not in transport.describe(), "it has ended"
+    where = f"context 'prod' of {desk.kubeconfig}, whose exec plugin '{desk.folder}/login' did not end"
+    assert f"no answer from {server.url} ({where}) within 0.5 s; " in str(caught.value)
