@@ -63,8 +63,11 @@ async def kubeconfig(server: ApiServer, tmp_path: Path) -> AsyncIterator[Path]:
 
 @asynccontextmanager
 async def started(environ: dict[str, str], *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """As from a terminal: whoever runs the tests may ignore signals, and a process inherits that."""
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*DEFIB, *arguments, env=environ, stdout=pipe, stderr=pipe)
+    process = await asyncio.create_subprocess_exec(
+        "env", "--default-signal", *DEFIB, *arguments, env=environ, stdout=pipe, stderr=pipe
+    )
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             yield process
