@@ -105,7 +105,6 @@ class HttpTransport:
         credentials: Credentials,
         clock: Clock,
         *,
-        gzip: bool = False,
         connect_seconds_max: float = CONNECT_SECONDS_MAX,
     ) -> None:
         self.connection = connection
@@ -120,7 +119,7 @@ class HttpTransport:
             headers={
                 "User-Agent": f"defib/{__version__}",
                 # Unpacking costs more CPU than the bytes are worth inside a data centre.
-                "Accept-Encoding": "gzip" if gzip else "identity",
+                "Accept-Encoding": "identity",
             },
         )
 

@@ -7,7 +7,6 @@ import msgspec
 from defib.model.meta import Resource, Wire
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
-CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
 
 
 class Condition(Wire, frozen=True):

@@ -39,7 +39,7 @@ REQUESTS = Metric(
     name="defib_api_requests_total",
     type="counter",
     labels=("verb", "code"),
-    help="Finished requests to the API server, by HTTP verb and status; code none means that no answer came.",
+    help="Finished requests to the API server, by HTTP verb (WATCH for watches) and status; code none means that no answer came.",
 )
 REQUEST_SECONDS = Metric(
     name="defib_api_request_seconds",

@@ -20,10 +20,10 @@ WATCH = Request(method="GET", path="/watch")
 BROKEN = Request(method="GET", path="/broken")
 
 
-def a_transport(desk: Desk, server: str, *, gzip: bool = False, seconds: float = 10) -> HttpTransport:
+def a_transport(desk: Desk, server: str, *, seconds: float = 10) -> HttpTransport:
     connection = Connection(server=server, source="the test", insecure_skip_tls_verify=True)
     credentials = Credentials(connection.user, Fixed(Presented()), desk.clock)
-    return HttpTransport(connection, credentials, desk.clock, gzip=gzip, connect_seconds_max=seconds)
+    return HttpTransport(connection, credentials, desk.clock, connect_seconds_max=seconds)
 
 
 async def test_a_selector_arrives_as_it_was_written(desk: Desk, server: ApiServer) -> None:
@@ -61,11 +61,10 @@ async def test_the_body_and_the_headers_arrive(desk: Desk, server: ApiServer) ->
 
 
 async def test_a_request_without_a_body_has_no_content_type(desk: Desk, server: ApiServer) -> None:
-    transport = a_transport(desk, server.url, gzip=True)
+    transport = a_transport(desk, server.url)
     await ask(transport)
     await transport.close()
     assert "Content-Type" not in server.seen[0].headers
-    assert server.seen[0].headers["Accept-Encoding"] == ["gzip"]
 
 
 async def test_a_watch_is_delivered_as_it_arrives(desk: Desk, server: ApiServer) -> None:

@@ -61,7 +61,6 @@ class Following(msgspec.Struct):
     shelf: Shelf[Node]
     witness: Witness
     clock: VirtualClock
-    others: int = 0
 
     def add(self, *names: str) -> None:
         for name in names:
