@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from defib.kube.client import Client, Deletion, Merge
 from defib.kube.errors import KubeError, NotFound, Unreachable
 from defib.kube.http import connect
 from defib.kube.kinds import NODES
+from defib.model.cluster import Cluster
 from defib.observe.cache import Cache
 from defib.observe.watch import Patience
 from testbed.cluster import ControlPlane
@@ -56,9 +57,16 @@ class Diary:
         self.news.set()
 
     async def wait_for_node(self, name: str) -> None:
+        await self._wait_until(lambda cluster: name in cluster.nodes)
+
+    async def wait_for_sight(self) -> None:
+        """Of every kind: each comes back in its own time, after its own pause."""
+        await self._wait_until(lambda cluster: cluster.complete)
+
+    async def _wait_until(self, question: Callable[[Cluster], bool]) -> None:
         assert self.cache is not None
         async with asyncio.timeout(30):
-            while name not in self.cache.snapshot(SystemClock().now()).nodes:
+            while not question(self.cache.snapshot(SystemClock().now())):
                 self.news.clear()
                 await self.news.wait()
 
@@ -119,6 +127,7 @@ async def test_no_change_is_lost_and_none_is_news_twice(cluster: ControlPlane) -
         failures = await writing
         await client.create(NODES, {"metadata": {"name": "the-last-one"}})
         await diary.wait_for_node("the-last-one")
+        await diary.wait_for_sight()
         truth = await client.list_all(NODES)
         shown = diary.cache.snapshot(SystemClock().now())
         watching.cancel()
