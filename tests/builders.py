@@ -22,12 +22,27 @@ def a_node(
     boot: str = "boot-1",
     cordoned: bool = False,
     labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    since: datetime | None = None,
 ) -> Node:
     return Node(
-        metadata=Meta(name=name, uid=uid or f"uid-{name}", resource_version=str(version), labels=dict(labels or {})),
+        metadata=Meta(
+            name=name,
+            uid=uid or f"uid-{name}",
+            resource_version=str(version),
+            labels=dict(labels or {}),
+            annotations=dict(annotations or {}),
+        ),
         spec=NodeSpec(unschedulable=cordoned),
         status=NodeStatus(
-            conditions=[Condition(type="Ready", status=ready, reason="" if ready == "True" else "NodeStatusUnknown")],
+            conditions=[
+                Condition(
+                    type="Ready",
+                    status=ready,
+                    reason="" if ready == "True" else "NodeStatusUnknown",
+                    last_transition_time=since,
+                )
+            ],
             node_info=NodeInfo(boot_id=boot),
         ),
     )

@@ -17,6 +17,15 @@ import msgspec
 PREFIX = "DEFIB_"
 FILE_VARIABLE = "DEFIB_CONFIG"
 PORT_MAX = 65535
+UPGRADE_SIGNALS = (
+    "announced",
+    "cluster-version",
+    "machine-config",
+    "kubeadm",
+    "system-upgrade-controller",
+    "kured",
+    "cluster-api",
+)
 ANY_HOST = "0.0.0.0"  # noqa: S104  a pod's probes come from the node, so from outside
 
 
@@ -45,11 +54,15 @@ class Form(Protocol):
 class Name(msgspec.Struct, frozen=True):
     allowed: str
     placeholder: str = "NAME"
+    pattern: str = r"(?s).*\S.*"
 
     def read(self, value: object) -> str:
-        if not isinstance(value, str) or not value.strip():
+        if not isinstance(value, str) or not re.fullmatch(self.pattern, value):
             raise ValueError
         return value
+
+
+NAMESPACE = Name("the name of a namespace", pattern="[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class File(msgspec.Struct, frozen=True):
@@ -109,6 +122,25 @@ class Duration(msgspec.Struct, frozen=True):
         if not seconds(self.at_least) <= read <= seconds(self.at_most):
             raise ValueError
         return read
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """Some of several names, separated by commas; in a file, a list of them."""
+
+    options: tuple[str, ...]
+    placeholder: str = "NAMES"
+
+    @property
+    def allowed(self) -> str:
+        return f"none, or some of {', '.join(self.options)}, separated by commas"
+
+    def read(self, value: object) -> tuple[str, ...]:
+        names = value.split(",") if isinstance(value, str) else value
+        if names == ["none"]:
+            return ()
+        if not isinstance(names, list) or not all(name in self.options for name in names):
+            raise ValueError
+        return tuple(dict.fromkeys(names))
 
 
 class HostAndPort(msgspec.Struct, frozen=True):
@@ -187,6 +219,42 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     requests_in_flight: Annotated[
         int, About("The most requests to the API server that run at the same time.", Number(1, 10000))
     ] = 64
+    namespace: Annotated[str, About("Where Defib itself lives: its brake, its templates.", NAMESPACE)] = "defib-system"
+    lock_namespace: Annotated[
+        str,
+        About(
+            "Where the locks on nodes are: Leases that remediators and maintenance tools of medik8s honour too.",
+            NAMESPACE,
+        ),
+    ] = "medik8s-leases"
+    brake: Annotated[
+        Literal["off", "on"],
+        About(
+            "With on, nothing destructive is done to any node, whatever the checks say. Cleaning up goes on. "
+            "While it runs, the ConfigMap defib-brake does the same (defib pause).",
+            Choice(("off", "on")),
+        ),
+    ] = "off"
+    default_check: Annotated[
+        Literal["on", "off"],
+        About(
+            "With on, a cluster that has no NodeHealthCheck when Defib starts gets one for its workers, "
+            "nhc-worker-default.",
+            Choice(("on", "off")),
+        ),
+    ] = "on"
+    upgrade_signals: Annotated[
+        tuple[str, ...],
+        About("What counts as an upgrade, during which nodes go down on purpose.", Listed(UPGRADE_SIGNALS)),
+    ] = UPGRADE_SIGNALS
+    upgrade_limit_seconds: Annotated[
+        float,
+        About(
+            "How long an upgrade may hold remediation back. After that it counts as stuck: "
+            "the checks say so, and remediate again.",
+            Duration("1m", "30d"),
+        ),
+    ] = 10800.0
     log_format: Annotated[
         Literal["auto", "json", "pretty"],
         About(
@@ -226,6 +294,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     def default_text(self) -> str:
         if self.default is None:
             return ""
+        if isinstance(self.default, tuple):
+            return ",".join(self.default)
         return duration(self.default) if isinstance(self.about.form, Duration) else str(self.default)
 
 

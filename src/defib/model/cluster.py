@@ -2,13 +2,20 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import TypeVar
 
 import msgspec
 
+from defib.model.action import Action, Failure
+from defib.model.config_map import ConfigMap
+from defib.model.health_check import KindRef
 from defib.model.meta import Resource
 from defib.model.node import Lease, Node
 
+R = TypeVar("R", bound=Resource)
+
 HEARTBEAT_NAMESPACE = "kube-node-lease"
+CONFIG_MAPS = "configmaps"
 
 
 class Blindness(msgspec.Struct, frozen=True):
@@ -27,6 +34,19 @@ class Unread(msgspec.Struct, frozen=True):
     why: str
 
 
+class Served(msgspec.Struct, frozen=True):
+    """A kind that the API server has. Its objects are in `Cluster.others` under `collection`."""
+
+    collection: str
+    namespaced: bool
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """A kind that somebody names and the API server does not have."""
+
+    why: str
+
+
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot. Its maps and objects never change; the next look is another Cluster."""
 
@@ -35,10 +55,23 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     heartbeats: Mapping[str, Lease] = {}
     others: Mapping[str, Mapping[str, Resource]] = {}
     blind: tuple[Blindness, ...] = ()
+    absent: Mapping[str, str] = {}  # kinds we can do without that are missing or forbidden, and the server's words
     unread: tuple[Unread, ...] = ()
+    locks: Mapping[str, Lease] = {}  # by namespace/name, the locks on nodes
+    kinds: Mapping[KindRef, Served | Missing] = {}  # what became of the kinds that checks name; absent: not asked yet
+    doubts: tuple[str, ...] = ()  # why we should not trust our own sight, besides blindness
+    underway: tuple[Action, ...] = ()  # begun and not ended: the world may change at any moment
+    failures: Mapping[str, Failure] = {}  # by the key of an action
 
     def heartbeat_of(self, node: str) -> Lease | None:
         return self.heartbeats.get(f"{HEARTBEAT_NAMESPACE}/{node}")
+
+    def all_of(self, collection: str, kind: type[R]) -> Mapping[str, R]:  # noqa: ARG002  it types the answer
+        """The objects of a kind that not every cluster has; none when it is not followed."""
+        return self.others.get(collection, {})  # type: ignore[return-value]  # a shelf holds its own kind only
+
+    def config_map(self, key: str) -> ConfigMap | None:
+        return self.all_of(CONFIG_MAPS, ConfigMap).get(key)
 
     @property
     def complete(self) -> bool:

@@ -1,0 +1,143 @@
+"""Everything about one check in one pass: its nodes, what to do, what to say, when to look again."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from defib.decide.admission import Ledger
+from defib.decide.census import Census, trouble_of
+from defib.decide.gates import check_gates, disabled_gate, is_below_threshold, upgrade_of
+from defib.decide.ground import Ground
+from defib.decide.machine_checks import conflict, spares_terminating
+from defib.decide.news import ended, news
+from defib.decide.recovery import plan_gone, plan_recovering, tidy_up
+from defib.decide.rules import INSTANT
+from defib.decide.status import Standing, broken_status, patch_for, status_of
+from defib.decide.storm import storm
+from defib.decide.templates import LOOKING, Disabled, why_unusable
+from defib.decide.unhealthy import Ill, NodePlan, plan_suspect, plan_unhealthy, plan_unselected
+from defib.decide.view import View, classify, look
+from defib.model.action import Action, TellEvent, WriteStatus
+from defib.model.health_check import Broken, Check, CheckStatus, Mode, NodeHealthCheck
+from defib.model.verdict import Gate, Verdict
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """A check as it was read; kept for as long as its object stays the same."""
+
+    item: NodeHealthCheck
+    check: Check | Broken
+    status: CheckStatus
+
+
+class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
+    known: Known
+    status: CheckStatus  # as it should be
+    actions: tuple[Action, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    verdicts: Mapping[str, Verdict] = {}
+    census: Census | None = None
+    wake_at: datetime | None = None
+
+    @property
+    def name(self) -> str:
+        return self.known.check.name
+
+
+def plan_broken(known: Known, broken: Broken, now: datetime) -> CheckPlan:
+    """It is never acted on. Its status says what is wrong with it."""
+    disabled = Disabled("InvalidSpecification", "; ".join(broken.problems))
+    after = broken_status(known.status, disabled, broken.generation, now)
+    patch = patch_for(known.item.status, known.status, after, now)
+    if patch is None:
+        return CheckPlan(known=known, status=after)
+    tell = TellEvent(
+        check=broken.name, uid=broken.uid, is_warning=True, reason="Disabled", message=disabled.message, at=now
+    )
+    was = known.status.condition("Disabled")
+    is_news = was is None or (was.status, was.message) != ("True", disabled.message)
+    write = WriteStatus(
+        check=broken.name, uid=broken.uid, version=broken.version, status=patch, tells=(tell,) if is_news else ()
+    )
+    return CheckPlan(known=known, status=after, actions=(write,))
+
+
+class Sharing(msgspec.Struct, frozen=True, kw_only=True):
+    """What the checks of one pass have in common. `control_plane_busy` grows as they admit nodes."""
+
+    ground: Ground
+    censuses: Mapping[str, Census]
+    control_plane_busy: set[str]
+
+
+def plan_check(known: Known, check: Check, sharing: Sharing) -> CheckPlan:
+    ground, census = sharing.ground, sharing.censuses[check.name]
+    disabled = conflict(ground.cluster) or why_unusable(check, ground)
+    if disabled is not None and disabled.reason == LOOKING:
+        return CheckPlan(known=known, status=known.status, gates=(disabled_gate(disabled),), census=census)
+    health = classify(census, ground.now, spare_terminating=spares_terminating(ground.cluster))
+    view = look(check, known.status, ground, census, health)
+    upgrade = upgrade_of(view)
+    weather = storm(check.storm_cooldown, view.status, too_many=is_below_threshold(view), now=view.now)
+    standing = Standing(
+        disabled=disabled, gates=check_gates(view, disabled, weather, upgrade), storm=weather, upgrade=upgrade
+    )
+    plans = _plan_nodes(view, standing, Ledger(view, sharing.control_plane_busy))
+    after = status_of(view, standing, {name: plan.entry for name, plan in plans.items() if plan.entry is not None})
+    moments = [plan.wake_at for plan in plans.values()] + [weather.calms_until and weather.calms_until + INSTANT]
+    return CheckPlan(
+        known=known,
+        status=after,
+        actions=(*_deeds(view, plans), *_status_write(view, known, after)),
+        gates=standing.gates.all,
+        verdicts={name: plan.verdict for name, plan in plans.items()},
+        census=census,
+        wake_at=min((moment for moment in moments if moment is not None), default=None),
+    )
+
+
+def _plan_nodes(view: View, standing: Standing, ledger: Ledger) -> dict[str, NodePlan]:
+    """The longest unhealthy first, since it is admitted first."""
+    plans: dict[str, NodePlan] = {}
+    for name in sorted(view.unhealthy, key=lambda one: (view.unhealthy[one].unhealthy_at, one)):
+        plans[name] = plan_unhealthy(Ill(view, view.census.nodes[name], view.unhealthy[name]), standing.gates, ledger)
+    for name, trouble in view.suspect.items():
+        plans[name] = plan_suspect(Ill(view, view.census.nodes[name], trouble))
+    for name in view.owned:
+        if name not in plans:
+            plans[name] = _leftover(view, name)
+    return plans
+
+
+def _leftover(view: View, name: str) -> NodePlan:
+    """A node that is not ill as far as the check can see, and still has remediations."""
+    node = view.ground.cluster.nodes.get(name)
+    if node is None:
+        return plan_gone(view, name)
+    trouble = None if name in view.census.selected else trouble_of(node, view.check.conditions)
+    return plan_unselected(Ill(view, node, trouble)) if trouble is not None else plan_recovering(view, node)
+
+
+def _deeds(view: View, plans: Mapping[str, NodePlan]) -> tuple[Action, ...]:
+    """An observing check touches nothing but its own status."""
+    if view.check.mode is Mode.OBSERVE:
+        return ()
+    return (*(action for plan in plans.values() for action in plan.actions), *tidy_up(view))
+
+
+def _status_write(view: View, known: Known, after: CheckStatus) -> tuple[Action, ...]:
+    patch = patch_for(known.item.status, known.status, after, view.now)
+    if patch is None:
+        return ()
+    check = view.check
+    return (
+        WriteStatus(
+            check=check.name,
+            uid=check.uid,
+            version=check.version,
+            status=patch,
+            tells=news(view, after),
+            ended=ended(view, after),
+        ),
+    )

@@ -1,0 +1,100 @@
+"""Where a node stands in its check's escalation: which step is its turn, and how the one before it ended."""
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+import msgspec
+
+from defib.decide.rules import LOCK_SLACK, OVERDUE_FACTOR, REMEDIATION_TIME
+from defib.decide.view import View
+from defib.model import medik8s
+from defib.model.health_check import StartedRemediation, Step
+from defib.model.remediation import Remediation
+
+
+class Turn(StrEnum):
+    START = "start"  # no remediation of this step is there
+    WAIT = "wait"  # one is there and has time left
+    LEAVING = "leaving"  # one is there and is being deleted
+    OVER = "over"  # one is there and has failed, or run out of time, just now
+
+
+class Course(msgspec.Struct, frozen=True, kw_only=True):
+    """The step whose turn it is. `ends` is when its time is up."""
+
+    step: Step
+    turn: Turn
+    remediation: Remediation | None = None
+    ends: datetime | None = None
+    why_over: str = ""
+
+
+def course_of(view: View, node: str) -> Course | None:
+    """None when every step has had its turn."""
+    for step in view.check.steps:
+        found = next((r for r in view.remediations(node) if is_of(r, step)), None)
+        if has_timed_out(view, node, step, found):
+            continue
+        if found is None:
+            return Course(step=step, turn=Turn.START)
+        if found.is_deleting:
+            return Course(step=step, turn=Turn.LEAVING, remediation=found)
+        return _running(view, step, found)
+    return None
+
+
+def _running(view: View, step: Step, found: Remediation) -> Course:
+    ends = (found.created or view.now) + time_for(step)
+    why = ""
+    if view.check.escalates and found.succeeded == "False":
+        why = f"{found} has failed"
+    elif view.now > ends:
+        why = f"{found} has not brought the node back in time"
+    turn = Turn.OVER if why else Turn.WAIT
+    return Course(step=step, turn=turn, remediation=found, ends=ends, why_over=why)
+
+
+def is_of(remediation: Remediation, step: Step) -> bool:
+    """Whether it was made from this step's template. Old ones do not say which template; their name is the node's."""
+    if remediation.kind != step.template.makes:
+        return False
+    return remediation.template == step.template.name if remediation.template else remediation.name == remediation.node
+
+
+def record_of(view: View, node: str, step: Step) -> StartedRemediation | None:
+    """What the status says about this step. Template and kind count: one kind may be used in several steps."""
+    recorded = view.recorded.get(node)
+    makes = step.template.makes
+    return next(
+        (
+            entry
+            for entry in (recorded.remediations if recorded else None) or ()
+            if (entry.resource.api_version, entry.resource.kind) == (makes.api_version, makes.name)
+            and entry.template_name in ("", step.template.name)
+        ),
+        None,
+    )
+
+
+def has_timed_out(view: View, node: str, step: Step, found: Remediation | None) -> bool:
+    """The mark on the remediation counts like the status: we may have died between writing the one and the other."""
+    record = record_of(view, node, step)
+    if record is not None and record.timed_out is not None:
+        return True
+    return found is not None and medik8s.TIMED_OUT in found.annotations
+
+
+def time_for(step: Step) -> timedelta:
+    """How long a step may take. Without escalation nobody waits for the next one, so it gets three times as long."""
+    return step.timeout if step.timeout is not None else OVERDUE_FACTOR * REMEDIATION_TIME
+
+
+def lock_length(step: Step) -> timedelta:
+    return (step.timeout if step.timeout is not None else REMEDIATION_TIME) + LOCK_SLACK
+
+
+def has_begun(view: View, node: str) -> bool:
+    """Whether the node is already being remediated, so that the next step is not a new admission."""
+    recorded = view.recorded.get(node)
+    timed_out = any(entry.timed_out for entry in (recorded.remediations if recorded else None) or ())
+    return timed_out or view.is_in_flight(node)

@@ -1,0 +1,66 @@
+"""Whether we may trust our own sight. When in doubt, nothing new is done: a false alarm is worse than a late one."""
+
+from collections.abc import Iterator
+
+from defib.decide.ground import Ground
+from defib.decide.rules import Rules
+from defib.model.cluster import HEARTBEAT_NAMESPACE, Cluster, Served
+from defib.model.health_check import Check
+from defib.model.lock import ends_at
+
+
+def doubts(check: Check, ground: Ground) -> str:
+    """Why what we see may not be so; empty when there is no reason to doubt."""
+    return next(_doubts(check, ground), "")
+
+
+def _doubts(check: Check, ground: Ground) -> Iterator[str]:
+    cluster = ground.cluster
+    needed = _needed(check, cluster)
+    for blindness in cluster.blind:
+        if blindness.kind in needed:
+            yield f"{blindness.kind} are out of sight: {blindness.why}"
+    for name in sorted(needed & cluster.absent.keys()):
+        yield f"{name} are out of sight: {cluster.absent[name]}"
+    yield from cluster.doubts
+    yield from _silence(cluster)
+
+
+def _needed(check: Check, cluster: Cluster) -> frozenset[str]:
+    used = (cluster.kinds.get(kind) for step in check.steps for kind in (step.template.kind, step.template.makes))
+    return frozenset(
+        {
+            "nodes",
+            "heartbeats",
+            "locks",
+            "configmaps",
+            *(served.collection for served in used if isinstance(served, Served)),
+        }
+    )
+
+
+def _silence(cluster: Cluster) -> Iterator[str]:
+    """Most nodes do not die at once; most heartbeats stop at once when something between them and us is broken."""
+    silent = known = 0
+    prefix = f"{HEARTBEAT_NAMESPACE}/"
+    for key, lease in cluster.heartbeats.items():
+        if key.removeprefix(prefix) not in cluster.nodes:
+            continue
+        ends = ends_at(lease)
+        if ends is not None:
+            known += 1
+            silent += ends < cluster.now
+    if 2 * silent > known:
+        yield f"the heartbeats of {silent} of {known} nodes are overdue, so it may be the network or the API server"
+
+
+def brake_reason(cluster: Cluster, rules: Rules) -> str:
+    """Why a person has stopped everything; empty when nobody has."""
+    if rules.brake_setting:
+        return "the setting brake is on"
+    brake = cluster.config_map(f"{rules.namespace}/defib-brake")
+    if brake is None or (brake.data or {}).get("paused") == "false":
+        return ""
+    said = (brake.data or {}).get("reason") or "no reason is given"
+    by = (brake.data or {}).get("by")
+    return f"{said} ({by})" if by else said

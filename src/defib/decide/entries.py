@@ -1,0 +1,62 @@
+"""What the status says of a node's remediations, and how times, targets and locks are written down."""
+
+from datetime import datetime
+
+from defib.decide.admission import read_time
+from defib.decide.course import has_timed_out, is_of, record_of
+from defib.decide.view import View
+from defib.model import medik8s
+from defib.model.action import MarkRemediation, ReleaseLock, Target
+from defib.model.health_check import ObjectRef, StartedRemediation
+from defib.model.node import Lease
+from defib.model.remediation import Remediation
+
+
+def started(view: View, node: str, over: Remediation | None = None) -> list[StartedRemediation] | None:
+    """What has been begun for a node: what is there, and what has run out of time even if it is gone.
+
+    `over` is the one whose time is up as of now.
+    """
+    found: list[StartedRemediation] = []
+    for step in view.check.steps:
+        record = record_of(view, node, step)
+        there = next((r for r in view.remediations(node) if is_of(r, step)), None)
+        timed_out = record.timed_out if record is not None else None
+        if there is not None:
+            if there is over or (timed_out is None and has_timed_out(view, node, step, there)):
+                timed_out = read_time(there.annotations.get(medik8s.TIMED_OUT, "")) or view.now
+            found.append(_entry_of(there, step.template.name, timed_out))
+        elif record is not None and timed_out is not None:
+            found.append(record)
+    return found or None
+
+
+def _entry_of(there: Remediation, template: str, timed_out: datetime | None) -> StartedRemediation:
+    resource = ObjectRef(
+        api_version=there.kind.api_version,
+        kind=there.kind.name,
+        namespace=there.namespace,
+        name=there.name,
+        uid=there.uid,
+    )
+    return StartedRemediation(
+        resource=resource, started=there.created, timed_out=timed_out, template_name=there.template or template
+    )
+
+
+def mark(remediation: Remediation, annotations: dict[str, str | None]) -> MarkRemediation:
+    return MarkRemediation(node=remediation.node, target=target(remediation), annotations=annotations)
+
+
+def target(remediation: Remediation) -> Target:
+    return Target(kind=remediation.kind, namespace=remediation.namespace, name=remediation.name, uid=remediation.uid)
+
+
+def release(node: str, lease: Lease) -> ReleaseLock:
+    meta = lease.metadata
+    return ReleaseLock(node=node, namespace=meta.namespace, name=meta.name, uid=meta.uid, version=meta.resource_version)
+
+
+def stamp(moment: datetime) -> str:
+    """As Kubernetes writes times: whole seconds, UTC."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

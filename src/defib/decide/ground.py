@@ -1,0 +1,88 @@
+"""What all checks stand on in one pass: the cluster, the remediations in it by owner and node, the brake, the doubts."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from defib.decide.rules import Rules
+from defib.decide.upgrade import Signal
+from defib.model import medik8s
+from defib.model.action import StartRemediation
+from defib.model.cluster import Cluster, Served
+from defib.model.health_check import KindRef
+from defib.model.meta import Unstructured
+from defib.model.node import Lease, Node
+from defib.model.remediation import Remediation, read_remediation
+
+CONTROL_PLANE_LABELS = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+
+ByNode = Mapping[str, tuple[Remediation, ...]]
+
+
+class Ground(msgspec.Struct, frozen=True, kw_only=True):
+    cluster: Cluster
+    rules: Rules
+    by_check: Mapping[str, ByNode]  # remediations of each check, by node
+    by_node: ByNode  # of everybody
+    signals: tuple[Signal, ...] = ()  # upgrades under way; not asked for while no node is ill
+    starting: Mapping[str, frozenset[str]]  # nodes for which one is being created right now, by check
+
+    @property
+    def now(self) -> datetime:
+        return self.cluster.now
+
+    def lock_of(self, node: str) -> Lease | None:
+        return self.cluster.locks.get(f"{self.rules.lock_namespace}/{medik8s.lock_of(node)}")
+
+    def template(self, kind: KindRef, key: str) -> Unstructured | None:
+        served = self.cluster.kinds.get(kind)
+        if not isinstance(served, Served):
+            return None
+        return self.cluster.all_of(served.collection, Unstructured).get(key)
+
+
+def survey(cluster: Cluster, rules: Rules, kinds: frozenset[KindRef]) -> Ground:
+    """`kinds` are those of the remediations that the checks can make."""
+    by_check: dict[str, dict[str, tuple[Remediation, ...]]] = {}
+    by_node: dict[str, tuple[Remediation, ...]] = {}
+    for remediation in _remediations(cluster, kinds):
+        by_node[remediation.node] = (*by_node.get(remediation.node, ()), remediation)
+        if remediation.owner:
+            of_check = by_check.setdefault(remediation.owner, {})
+            of_check[remediation.node] = (*of_check.get(remediation.node, ()), remediation)
+    starting: dict[str, set[str]] = {}
+    for action in cluster.underway:
+        if isinstance(action, StartRemediation):
+            starting.setdefault(action.check, set()).add(action.node)
+    return Ground(
+        cluster=cluster,
+        rules=rules,
+        by_check=by_check,
+        by_node=by_node,
+        starting={check: frozenset(nodes) for check, nodes in starting.items()},
+    )
+
+
+def _remediations(cluster: Cluster, kinds: frozenset[KindRef]) -> list[Remediation]:
+    """In a fixed order, so that the same cluster always gives the same plan."""
+    found: list[Remediation] = []
+    for kind in kinds:
+        served = cluster.kinds.get(kind)
+        if isinstance(served, Served):
+            items = cluster.all_of(served.collection, Unstructured).values()
+            found += (read_remediation(item, kind) for item in items)
+    return sorted(found, key=lambda one: (one.kind.api_version, one.kind.name, one.key))
+
+
+def is_control_plane(node: Node) -> bool:
+    return any(label in node.labels for label in CONTROL_PLANE_LABELS)
+
+
+def control_plane_out(ground: Ground) -> frozenset[str]:
+    """Control-plane nodes that somebody remediates, under whichever check, by whichever kind."""
+    nodes = ground.cluster.nodes
+    busy = {name for name, found in ground.by_node.items() if any(medik8s.IS_CONTROL_PLANE in r.labels for r in found)}
+    busy |= {name for name in ground.by_node if name in nodes and is_control_plane(nodes[name])}
+    starting = {name for names in ground.starting.values() for name in names}
+    return frozenset(busy | {name for name in starting if name in nodes and is_control_plane(nodes[name])})

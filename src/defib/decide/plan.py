@@ -1,0 +1,85 @@
+"""From one look at the cluster to what should be done now. Pure: the same look gives the same plan."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from defib.decide.census import Census, take_census
+from defib.decide.check_plan import CheckPlan, Known, Sharing, plan_broken, plan_check
+from defib.decide.ground import control_plane_out, survey
+from defib.decide.reading import read_check, read_status
+from defib.decide.rules import Rules
+from defib.decide.upgrade import upgrades
+from defib.model import medik8s
+from defib.model.action import Action
+from defib.model.cluster import Cluster
+from defib.model.health_check import Broken, Check, KindRef, NodeHealthCheck
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do, when to look again even if nothing changes, and what was thought about each check and node."""
+
+    actions: tuple[Action, ...] = ()
+    wake_at: datetime | None = None
+    checks: Mapping[str, CheckPlan] = {}
+
+
+NOTHING = Plan()
+
+
+def decide(cluster: Cluster, rules: Rules, before: Plan = NOTHING) -> Plan:
+    """`before` spares work and changes nothing: what has not changed since is not judged again."""
+    known = {
+        name: _read(item, before.checks.get(name))
+        for name, item in sorted(cluster.all_of(medik8s.CHECKS, NodeHealthCheck).items())
+    }
+    ground = survey(cluster, rules, frozenset(_makes(known)))
+    censuses = {
+        name: take_census(one.check, cluster.nodes, _census(before, name))
+        for name, one in known.items()
+        if isinstance(one.check, Check)
+    }
+    is_calm = not any(census.troubled for census in censuses.values())
+    if not is_calm:
+        signals = upgrades(cluster, rules.upgrade_signals, rules.namespace)
+        ground = msgspec.structs.replace(ground, signals=signals)
+    sharing = Sharing(
+        ground=ground,
+        censuses=censuses,
+        control_plane_busy=set(control_plane_out(ground)),
+    )
+    checks: dict[str, CheckPlan] = {}
+    for name, one in known.items():
+        if isinstance(one.check, Broken):
+            checks[name] = plan_broken(one, one.check, cluster.now)
+        else:
+            checks[name] = plan_check(one, one.check, sharing)
+    moments = [plan.wake_at for plan in checks.values() if plan.wake_at is not None]
+    return Plan(
+        actions=tuple(action for plan in checks.values() for action in plan.actions),
+        wake_at=min(moments, default=None),
+        checks=checks,
+    )
+
+
+def _read(item: NodeHealthCheck, before: CheckPlan | None) -> Known:
+    if before is not None and before.known.item is item:
+        return before.known
+    return Known(item=item, check=read_check(item), status=read_status(item))
+
+
+def _makes(known: Mapping[str, Known]) -> list[KindRef]:
+    return [step.template.makes for one in known.values() if isinstance(one.check, Check) for step in one.check.steps]
+
+
+def wanted_kinds(plan: Plan) -> frozenset[KindRef]:
+    """The kinds that must be watched for the checks to work: their templates, and what is made from them."""
+    checks = [one.known.check for one in plan.checks.values()]
+    templates = [step.template for check in checks if isinstance(check, Check) for step in check.steps]
+    return frozenset(kind for template in templates for kind in (template.kind, template.makes))
+
+
+def _census(before: Plan, name: str) -> Census | None:
+    was = before.checks.get(name)
+    return was.census if was else None

@@ -1,0 +1,121 @@
+"""What to do about a node that is healthy again, or gone, and still has remediations. No gate holds this back."""
+
+from datetime import datetime, timedelta
+
+from defib.decide.admission import APPROVED_UNTIL, read_time
+from defib.decide.entries import mark, release, stamp, started, target
+from defib.decide.unhealthy import NodePlan
+from defib.decide.view import View, holder
+from defib.model import medik8s
+from defib.model.action import Action, ClearNodeAnnotation, EndRemediation
+from defib.model.duration import say
+from defib.model.health_check import UnhealthyNode
+from defib.model.node import Node
+from defib.model.remediation import Remediation
+from defib.model.verdict import State, Verdict
+
+
+def plan_recovering(view: View, node: Node) -> NodePlan:
+    """Its remediations go at once, after the delay, or when a person says so."""
+    actions: list[Action] = []
+    waits: list[datetime | None] = []
+    for remediation in view.remediations(node.name):
+        due = _due(view, node, remediation)
+        if remediation.is_deleting:
+            continue
+        if due is not None and due <= view.now:
+            actions.append(_end(view, remediation))
+            continue
+        waits.append(due)
+        if due is not None and medik8s.HEALTHY_DELAY not in remediation.annotations:
+            actions.append(mark(remediation, {medik8s.HEALTHY_DELAY: stamp(view.now)}))
+    recorded = view.recorded.get(node.name)
+    message = _message(view, waits)
+    entry = UnhealthyNode(
+        name=node.name,
+        remediations=started(view, node.name),
+        conditions_healthy_timestamp=(recorded and recorded.conditions_healthy_timestamp) or view.now,
+        healthy_delayed=True if waits else None,
+        reason="Recovering",
+        message=message,
+        since=recorded.since if recorded else None,
+    )
+    return NodePlan(
+        verdict=_verdict(view, node.name, "Recovering", message),
+        actions=tuple(actions),
+        entry=entry,
+        wake_at=min((moment for moment in waits if moment is not None), default=None),
+    )
+
+
+def plan_gone(view: View, name: str) -> NodePlan:
+    """The node does not exist any more: its remediations go too, unless that is what their remediator waits for."""
+    found = view.remediations(name)
+    keep = [remediation for remediation in found if remediation.waits_for_node_deletion]
+    actions = tuple(
+        EndRemediation(check=view.check.name, node=name, target=target(r), node_is_gone=True)
+        for r in found
+        if r not in keep and not r.is_deleting
+    )
+    message = "the node is gone; its remediation is being removed"
+    if keep:
+        message = f"the node was deleted on purpose; {keep[0]} goes when its remediator has succeeded"
+    entry = UnhealthyNode(name=name, remediations=started(view, name), reason="NodeGone", message=message)
+    return NodePlan(verdict=_verdict(view, name, "NodeGone", message), actions=actions, entry=entry)
+
+
+def tidy_up(view: View) -> tuple[Action, ...]:
+    """What is left of remediations that are over: our locks, and what people wrote on nodes for us."""
+    return (*_free_locks(view), *_settled_words(view))
+
+
+def _free_locks(view: View) -> list[Action]:
+    needed = {medik8s.lock_of(name) for name in (*view.unhealthy, *view.suspect, *view.owned, *view.starting)}
+    return [
+        release(lease.name.removeprefix("node-"), lease)
+        for lease in view.ground.cluster.locks.values()
+        if lease.spec.holder_identity == holder(view.check) and lease.name not in needed
+    ]
+
+
+def _settled_words(view: View) -> list[Action]:
+    cleared: list[Action] = []
+    wanted = ((view.census.confirmed, medik8s.CONFIRMED_HEALTHY), (frozenset(view.recorded), APPROVED_UNTIL))
+    for names, annotation in wanted:
+        for name in sorted(names - view.unhealthy.keys() - view.suspect.keys() - view.owned.keys()):
+            node = view.census.nodes.get(name)
+            if node is not None and annotation in node.annotations:
+                value = node.annotations[annotation]
+                cleared.append(ClearNodeAnnotation(node=name, node_uid=node.uid, annotation=annotation, value=value))
+    return cleared
+
+
+def _due(view: View, node: Node, remediation: Remediation) -> datetime | None:
+    """When this remediation of a healthy node is to go; None when only a person can say."""
+    delay = view.check.healthy_delay
+    if not delay or medik8s.CONFIRMED_HEALTHY in node.annotations:
+        return view.now
+    if delay < timedelta():
+        return None
+    return (read_time(remediation.annotations.get(medik8s.HEALTHY_DELAY, "")) or view.now) + delay
+
+
+def _message(view: View, waits: list[datetime | None]) -> str:
+    if not waits:
+        return "the node is healthy again; its remediation is being removed"
+    if None in waits:
+        return (
+            "the node is healthy again; its remediation stays until a person sets the annotation "
+            f"{medik8s.CONFIRMED_HEALTHY} on the node"
+        )
+    assert view.check.healthy_delay is not None
+    return f"the node is healthy again; its remediation goes when that has been so for {say(view.check.healthy_delay)}"
+
+
+def _end(view: View, remediation: Remediation) -> EndRemediation:
+    unless = tuple((condition.type, condition.status) for condition in view.check.conditions)
+    return EndRemediation(check=view.check.name, node=remediation.node, target=target(remediation), unless=unless)
+
+
+def _verdict(view: View, node: str, reason: str, message: str) -> Verdict:
+    return Verdict(node=node, check=view.check.name, state=State.RECOVERING, reason=reason, message=message)

@@ -1,0 +1,28 @@
+"""What the settings say about deciding, in the words of deciding."""
+
+from datetime import timedelta
+
+import msgspec
+
+from defib.model import medik8s
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    namespace: str = "defib-system"
+    lock_namespace: str = medik8s.LOCK_NAMESPACE
+    brake_setting: bool = False
+    upgrade_signals: tuple[str, ...] = ()
+    upgrade_limit: timedelta = timedelta(hours=3)
+
+
+# As upstream has them: how long a remediation may take where nobody says, how much longer its lock lasts, how many
+# times that long it may go on before a person is needed, and from when on it is old.
+REMEDIATION_TIME = timedelta(minutes=10)
+LOCK_SLACK = timedelta(seconds=60)
+OVERDUE_FACTOR = 3
+OLD_AFTER = timedelta(hours=48)
+
+# A deadline has passed strictly after it: the pass for it comes this much later.
+INSTANT = timedelta(milliseconds=1)
+# Heartbeats do not cause passes, so whoever waits for them looks again after this.
+LOOK_AGAIN = timedelta(seconds=1)

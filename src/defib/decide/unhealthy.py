@@ -1,0 +1,219 @@
+"""What to do about a node that is unhealthy, or about to be: start, wait, give up, or say what holds it back."""
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from defib.decide.admission import Ledger, node_gates
+from defib.decide.census import Trouble
+from defib.decide.course import Course, Turn, course_of, has_begun, lock_length
+from defib.decide.entries import mark, release, stamp, started
+from defib.decide.gates import CheckGates, first_closed
+from defib.decide.rules import INSTANT, LOCK_SLACK, LOOK_AGAIN, OLD_AFTER
+from defib.decide.templates import machine_of, remediation_from
+from defib.decide.view import View, holder
+from defib.model import medik8s
+from defib.model.action import Action, HoldLock, StartRemediation
+from defib.model.health_check import UnhealthyNode
+from defib.model.lock import Claim, ends_at, held_by_another
+from defib.model.node import Lease, Node
+from defib.model.remediation import Remediation
+from defib.model.verdict import Gate, State, Verdict
+
+
+class NodePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """`entry` is what the status will say of the node; None when it no longer speaks of it."""
+
+    verdict: Verdict
+    actions: tuple[Action, ...] = ()
+    entry: UnhealthyNode | None = None
+    wake_at: datetime | None = None
+
+
+class Ill(msgspec.Struct, frozen=True):
+    """An ill node under one check."""
+
+    view: View
+    node: Node
+    trouble: Trouble
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def lock(self) -> Lease | None:
+        return self.view.ground.lock_of(self.node.name)
+
+    def claim(self, length: timedelta) -> Claim:
+        return Claim(
+            node=self.name, node_uid=self.node.uid, holder=holder(self.view.check), length=length, known=self.lock
+        )
+
+    def plan(
+        self, state: State, reason: str, message: str, *actions: Action, over: Remediation | None = None
+    ) -> NodePlan:
+        verdict = Verdict(
+            node=self.name,
+            check=self.view.check.name,
+            state=state,
+            reason=reason,
+            message=message,
+            since=self.trouble.unhealthy_at,
+        )
+        entry = UnhealthyNode(
+            name=self.name,
+            remediations=started(self.view, self.name, over),
+            reason=reason,
+            message=message,
+            since=self.trouble.unhealthy_at,
+        )
+        return NodePlan(verdict=verdict, actions=actions, entry=entry)
+
+
+def plan_unhealthy(ill: Ill, gates: CheckGates, ledger: Ledger) -> NodePlan:
+    course = course_of(ill.view, ill.name)
+    if ill.name in ill.view.starting:
+        return ill.plan(State.REMEDIATING, "Starting", STARTING)
+    if course is None:
+        message = "every remediation has been tried and the node is still unhealthy; a person is needed"
+        state = State.REMEDIATING if ill.view.remediations(ill.name) else State.UNHEALTHY
+        return ill.plan(state, "NoTemplateLeft", message, *_forget_recovery(ill))
+    match course.turn:
+        case Turn.START:
+            return _start(ill, course, gates, ledger)
+        case Turn.WAIT:
+            return _wait(ill, course)
+        case Turn.OVER:
+            return _give_up(ill, course)
+        case Turn.LEAVING:
+            message = f"{course.remediation} is being deleted; a new one can be created when it is gone"
+            return ill.plan(State.REMEDIATING, "WaitsForDeletion", message)
+
+
+STARTING = "its remediation is being created"
+
+
+def plan_suspect(ill: Ill) -> NodePlan:
+    """It may become unhealthy. What is there stays as it is; what was noted about its recovery is void."""
+    because, at = ill.trouble.because, ill.trouble.unhealthy_at
+    message = f"{because.type}={because.status}; unhealthy from {at:%H:%M:%S} UTC on"
+    plan = ill.plan(State.SUSPECT, "Suspect", message, *_forget_recovery(ill))
+    is_known = ill.name in ill.view.recorded or ill.view.remediations(ill.name)
+    return msgspec.structs.replace(plan, entry=plan.entry if is_known else None, wake_at=at + INSTANT)
+
+
+def plan_unselected(ill: Ill) -> NodePlan:
+    """The check no longer means this node, but has begun to remediate it: what was begun is not torn down halfway."""
+    message = "the check no longer selects the node; its remediation stays until the node is healthy"
+    return ill.plan(State.REMEDIATING, "NoLongerSelected", message, *_forget_recovery(ill))
+
+
+def _start(ill: Ill, course: Course, gates: CheckGates, ledger: Ledger) -> NodePlan:
+    is_new = not has_begun(ill.view, ill.name)
+    asked = gates.all if is_new else gates.always
+    if first_closed(asked) is None:
+        asked = (*asked, *node_gates(ill.node, course, ledger, is_new=is_new))
+    closed = first_closed(asked)
+    if closed is not None:
+        return _held(ill, closed, asked)
+    ledger.admit(ill.node, is_new=is_new)
+    action = _creation(ill, course)
+    failure = ill.view.ground.cluster.failures.get(action.key)
+    if failure is None:
+        return _with_gates(ill.plan(State.REMEDIATING, "Starting", STARTING, action), asked)
+    message = f"its remediation could not be created ({failure.times} times): {failure.why}"
+    return _with_gates(ill.plan(State.UNHEALTHY, "CreationFailed", message, action), asked)
+
+
+def _creation(ill: Ill, course: Course) -> StartRemediation:
+    ref = course.step.template
+    item = ill.view.ground.template(ref.kind, ref.key)
+    assert item is not None, "a check whose template is missing is disabled, and starts nothing"
+    return StartRemediation(
+        check=ill.view.check.name,
+        node=ill.name,
+        node_uid=ill.node.uid,
+        because=ill.trouble.because,
+        kind=ref.makes,
+        namespace=ref.namespace,
+        body=remediation_from(course.step, item, ill.view.check, ill.node),
+        claim=ill.claim(lock_length(course.step)),
+        machine=machine_of(ill.node, ref),
+    )
+
+
+# Gates that open by themselves, without anything in the cluster that changes.
+_OPENS_BY_ITSELF = frozenset({"SelfDoubt", "RateLimit", "Flapping", "NodeUpgrade", "Upgrade"})
+
+
+def _held(ill: Ill, closed: Gate, gates: tuple[Gate, ...]) -> NodePlan:
+    plan = ill.plan(State.UNHEALTHY, closed.name, closed.message, *_forget_recovery(ill))
+    again = ill.view.now + LOOK_AGAIN if closed.name in _OPENS_BY_ITSELF else None
+    if closed.name == "Lock" and ill.lock is not None and (ends := ends_at(ill.lock)):
+        again = ends + INSTANT
+    return msgspec.structs.replace(_with_gates(plan, gates), wake_at=again)
+
+
+def _wait(ill: Ill, course: Course) -> NodePlan:
+    found = course.remediation
+    assert found is not None
+    lock, renew_at = _keep_lock(ill, lock_length(course.step))
+    message = f"{found} is at work"
+    if found.succeeded == "True":
+        message = f"{found} says that it has succeeded; the node is not healthy yet"
+    if by := held_by_another(ill.lock, holder(ill.view.check), ill.view.now):
+        message += f"; the lock of the node is held by {by}"
+    actions = (*_forget_recovery(ill), *lock, *_flag_old(ill.view, found))
+    plan = ill.plan(State.REMEDIATING, "Remediating", message, *actions)
+    moments = [moment for moment in (course.ends, renew_at, _old_at(found)) if moment is not None]
+    return msgspec.structs.replace(plan, wake_at=min(moments) + INSTANT if moments else None)
+
+
+def _give_up(ill: Ill, course: Course) -> NodePlan:
+    found = course.remediation
+    assert found is not None
+    actions: list[Action] = []
+    if found.succeeded != "True":
+        actions.append(mark(found, {medik8s.TIMED_OUT: stamp(ill.view.now)}))
+    lease = ill.lock
+    if not ill.view.check.escalates and lease is not None and lease.spec.holder_identity == holder(ill.view.check):
+        actions.append(release(ill.name, lease))
+    plan = ill.plan(State.REMEDIATING, "TimedOut", course.why_over, *actions, over=found)
+    return msgspec.structs.replace(plan, wake_at=ill.view.now + LOOK_AGAIN)
+
+
+def _keep_lock(ill: Ill, length: timedelta) -> tuple[tuple[Action, ...], datetime | None]:
+    """Take or renew what is free or ours; leave what is another's. And when to look at it again."""
+    if held_by_another(ill.lock, holder(ill.view.check), ill.view.now):
+        return (), None
+    ends = ends_at(ill.lock) if ill.lock is not None else None
+    if ends is not None and ends > ill.view.now + length - LOCK_SLACK:
+        return (), ends - (length - LOCK_SLACK)
+    return (HoldLock(claim=ill.claim(length)),), None
+
+
+def _forget_recovery(ill: Ill) -> tuple[Action, ...]:
+    """The node has relapsed: the next time it is healthy, the delay begins anew."""
+    return tuple(
+        mark(remediation, {medik8s.HEALTHY_DELAY: None})
+        for remediation in ill.view.remediations(ill.name)
+        if medik8s.HEALTHY_DELAY in remediation.annotations and not remediation.is_deleting
+    )
+
+
+def _flag_old(view: View, remediation: Remediation) -> tuple[Action, ...]:
+    at = _old_at(remediation)
+    if at is None or view.now <= at:
+        return ()
+    return (mark(remediation, {medik8s.OLD_REMEDIATION: medik8s.OLD_REMEDIATION_ON}),)
+
+
+def _old_at(remediation: Remediation) -> datetime | None:
+    if remediation.created is None or medik8s.OLD_REMEDIATION in remediation.annotations:
+        return None
+    return remediation.created + OLD_AFTER
+
+
+def _with_gates(plan: NodePlan, gates: tuple[Gate, ...]) -> NodePlan:
+    return msgspec.structs.replace(plan, verdict=msgspec.structs.replace(plan.verdict, gates=gates))
