@@ -1,0 +1,255 @@
+"""deploy/operator.yaml on a real API server: its account may do what the operator does, and exactly that."""
+
+import asyncio
+from asyncio.subprocess import PIPE, STDOUT
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from defib.clock import SystemClock
+from defib.kube.client import Client, Deletion, JsonPatch, Merge, Scope
+from defib.kube.errors import Forbidden
+from defib.kube.http import connect
+from defib.kube.kinds import (
+    CONFIG_MAPS,
+    EVENTS,
+    LEASES,
+    NAMESPACES,
+    NODE_HEALTH_CHECKS,
+    NODES,
+    Kind,
+    metadata_only,
+    unstructured,
+)
+from testbed.cluster import ControlPlane
+from testbed.programs import Programs
+from tests.check_corpus import a_check, simple
+from tests.contract.api_server.steps import eventually, raw
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(90, func_only=True), pytest.mark.asyncio(loop_scope="module")]
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+MANIFEST = DEPLOY / "operator.yaml"
+PATIENCE_SECONDS = 20.0
+CLUSTER_ROLES = unstructured("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
+SECRETS = unstructured("", "v1", "secrets", "Secret", namespaced=True)
+PODS = unstructured("", "v1", "pods", "Pod", namespaced=True)
+
+READ = "get list watch"
+WRITE = "create update patch delete"
+VERBS = f"{READ} {WRITE} deletecollection bind escalate impersonate".split()
+PLACES = ("", "default", "defib-system", "medik8s-leases", "kube-node-lease", "kube-system")
+
+# Everywhere, whatever the namespace.
+ANYWHERE = {
+    "nodes": f"{READ} patch",
+    "pods": f"{READ} delete",
+    "namespaces": "create",
+    "nodehealthchecks.remediation.medik8s.io": f"{READ} create",
+    "nodehealthchecks/status.remediation.medik8s.io": "update patch",
+    "podfailoverremediationtemplates.defib.dev": f"{READ} create",
+    "podfailoverremediations.defib.dev": f"{READ} {WRITE}",
+    "podfailoverremediations/status.defib.dev": "get update patch",
+    "poddisruptionbudgets.policy": READ,
+    "daemonsets.apps": READ,
+    "clusterversions.config.openshift.io": READ,
+    "infrastructures.config.openshift.io": READ,
+    "machinehealthchecks.machine.openshift.io": READ,
+    "machines.machine.openshift.io": READ,
+    "plans.upgrade.cattle.io": READ,
+    "machines.cluster.x-k8s.io": READ,
+    "machinedeployments.cluster.x-k8s.io": READ,
+    "kubeadmcontrolplanes.controlplane.cluster.x-k8s.io": READ,
+}
+# In one namespace alone.
+THERE = {
+    ("medik8s-leases", "leases.coordination.k8s.io"): f"{READ} {WRITE}",
+    ("kube-node-lease", "leases.coordination.k8s.io"): READ,
+    ("defib-system", "configmaps"): READ,
+    ("default", "events"): "create patch",
+}
+# What an intruder would like.
+NEVER = (
+    *("secrets", "serviceaccounts", "serviceaccounts/token", "users", "groups", "services", "persistentvolumes"),
+    *("nodes/status", "nodes/proxy", "pods/exec", "pods/eviction", "pods/status", "pods/log", "namespaces/finalize"),
+    *("deployments.apps", "statefulsets.apps", "daemonsets/status.apps", "jobs.batch", "events.events.k8s.io"),
+    *("roles.rbac.authorization.k8s.io", "rolebindings.rbac.authorization.k8s.io"),
+    *("clusterroles.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io"),
+    *("customresourcedefinitions.apiextensions.k8s.io", "volumeattachments.storage.k8s.io"),
+    *("validatingadmissionpolicies.admissionregistration.k8s.io", "certificatesigningrequests.certificates.k8s.io"),
+    *("machines/status.machine.openshift.io", "kubeadmcontrolplanes/status.controlplane.cluster.x-k8s.io"),
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cluster(programs: Programs) -> AsyncIterator[ControlPlane]:
+    """With its controllers: one of them adds up the rights that remediators bring along."""
+    async with ControlPlane(programs) as cluster:
+        await cluster.wait_for_namespace("default")
+        assert "Warning" not in await applied(cluster), "the pod breaks the rules of its namespace"
+        yield cluster
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def admin(cluster: ControlPlane) -> AsyncIterator[Client]:
+    client = await a_client(cluster.kubeconfig)
+    yield client
+    await client.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def operator(cluster: ControlPlane, admin: Client) -> AsyncIterator[Client]:
+    """As the pod would be it: with a token of its service account and nothing else."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    asked = await raw(admin, "POST", "/api/v1/namespaces/defib-system/serviceaccounts/defib/token", body)
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    config["users"] = [{"name": user["name"], "user": {"token": asked["status"]["token"]}} for user in config["users"]]
+    path = cluster.directory / "operator.kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    client = await a_client(path)
+    # Roles come into force by a watch of the API server, and aggregated ones by a controller before.
+    await eventually(lambda: may(client, "create", "podfailoverremediations.defib.dev", ""), within=PATIENCE_SECONDS)
+    await eventually(lambda: may(client, "create", "events", "default"), within=PATIENCE_SECONDS)
+    yield client
+    await client.close()
+
+
+async def a_client(kubeconfig: Path) -> Client:
+    clock = SystemClock()
+    return Client(await connect(kubeconfig, None, {}, clock), clock)
+
+
+async def applied(cluster: ControlPlane) -> str:
+    files = ("-f", str(DEPLOY / "crds"), "-f", str(DEPLOY / "admission.yaml"), "-f", str(MANIFEST))
+    process = await asyncio.create_subprocess_exec(
+        cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", "apply", *files, stdout=PIPE, stderr=STDOUT
+    )
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        said, _ = await process.communicate()
+    assert process.returncode == 0, said.decode()
+    return said.decode()
+
+
+async def may(client: Client, verb: str, what: str, namespace: str) -> bool:
+    """What the API server says when the account asks about itself."""
+    resource, _, group = what.partition(".")
+    resource, _, subresource = resource.partition("/")
+    asked = {"verb": verb, "resource": resource, "subresource": subresource, "group": group, "namespace": namespace}
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": asked},
+    }
+    review = await raw(client, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
+    allowed: bool = review["status"]["allowed"]
+    return allowed
+
+
+async def test_no_rule_is_a_wildcard(operator: Client) -> None:
+    """As the API server adds them up for the account, whoever they came from."""
+    for place in PLACES[1:]:
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectRulesReview",
+            "spec": {"namespace": place},
+        }
+        review = await raw(operator, "POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", body)
+        rules = review["status"]["resourceRules"]
+        assert len(rules) >= len(ANYWHERE)
+        assert [rule for rule in rules if any("*" in word for words in rule.values() for word in words)] == []
+
+
+async def test_the_account_may_do_what_the_operator_does_and_exactly_that(operator: Client) -> None:
+    asked = [*ANYWHERE, *{what for _, what in THERE}, *NEVER]
+    wrong = []
+    for place in PLACES:
+        for what in asked:
+            wanted = f"{ANYWHERE.get(what, '')} {THERE.get((place, what), '')}".split()
+            allowed = {verb: await may(operator, verb, what, place) for verb in VERBS}
+            wrong += [
+                f"{verb} {what} in {place!r}: {told}" for verb, told in allowed.items() if told != (verb in wanted)
+            ]
+    assert wrong == []
+
+
+async def test_applying_the_manifest_again_changes_nothing(cluster: ControlPlane, operator: Client) -> None:
+    assert {line.rpartition(" ")[2] for line in (await applied(cluster)).splitlines()} == {"unchanged"}
+    assert await may(operator, "create", "podfailoverremediations.defib.dev", "defib-system")
+
+
+async def test_a_remediator_brings_its_own_rights_along(admin: Client, operator: Client) -> None:
+    assert not await may(operator, "create", "reboots.example.com", "")
+    rule = {"apiGroups": ["example.com"], "resources": ["reboots"], "verbs": ["create"]}
+    labels = {"rbac.ext-remediation/aggregate-to-ext-remediation": "true"}
+    await admin.create(CLUSTER_ROLES, {"metadata": {"name": "rebooter", "labels": labels}, "rules": [rule]})
+    await eventually(lambda: may(operator, "create", "reboots.example.com", ""))
+
+
+async def test_the_operator_can_report_on_checks(admin: Client, operator: Client) -> None:
+    check = await operator.create(NODE_HEALTH_CHECKS, a_check(simple(), "nhc-worker-default"))
+    version = {"uid": check.uid, "resourceVersion": check.metadata.resource_version}
+    patch = Merge({"metadata": version, "status": {"phase": "Enabled"}})
+    check = await operator.patch(NODE_HEALTH_CHECKS.of(check), patch, subresource="status")
+    assert check.status == {"phase": "Enabled"}
+    about = {"apiVersion": NODE_HEALTH_CHECKS.api_version, "kind": "NodeHealthCheck", "name": check.name}
+    event = {"metadata": {"name": "e1"}, "involvedObject": about, "reason": "Enabled", "type": "Normal"}
+    await operator.create(EVENTS, event, namespace="default")
+    assert (await admin.get(EVENTS.at("e1", "default"))).name == "e1"
+    with pytest.raises(Forbidden):
+        await operator.patch(NODE_HEALTH_CHECKS.of(check), Merge({"spec": {"mode": "Observe"}}))
+    with pytest.raises(Forbidden):
+        await operator.delete(NODE_HEALTH_CHECKS.of(check), Deletion(uid=check.uid))
+
+
+async def test_the_operator_can_take_an_annotation_off_a_node_and_not_remove_the_node(
+    admin: Client, operator: Client
+) -> None:
+    key = "defib.dev/approved-until"
+    node = await admin.create(NODES, {"metadata": {"name": "n1", "annotations": {key: "2030-01-01T00:00:00Z"}}})
+    path = f"/metadata/annotations/{key.replace('/', '~1')}"
+    node = await operator.patch(NODES.of(node), JsonPatch([{"op": "remove", "path": path}]))
+    assert key not in node.annotations
+    with pytest.raises(Forbidden):
+        await operator.delete(NODES.of(node), Deletion(uid=node.uid))
+    with pytest.raises(Forbidden):
+        await operator.patch(NODES.of(node), Merge({"status": {"phase": "Terminated"}}), subresource="status")
+
+
+async def test_the_operator_can_lock_nodes_and_touches_no_heartbeat(admin: Client, operator: Client) -> None:
+    locks = "medik8s-leases"
+    spec = {"holderIdentity": "NodeHealthCheck-c", "leaseDurationSeconds": 660}
+    lock = await operator.create(LEASES, {"metadata": {"name": "node-n1"}, "spec": spec}, namespace=locks)
+    lock = await operator.patch(LEASES.of(lock), Merge({"spec": {"leaseDurationSeconds": 900}}))
+    assert [one.name for one in (await operator.list_all(LEASES, Scope(namespace=locks))).items] == ["node-n1"]
+    await operator.delete(LEASES.of(lock), Deletion(uid=lock.uid))
+    heartbeat = await admin.create(LEASES, {"metadata": {"name": "n1"}, "spec": spec}, namespace="kube-node-lease")
+    assert (await operator.get(LEASES.of(heartbeat))).uid == heartbeat.uid
+    with pytest.raises(Forbidden):
+        await operator.delete(LEASES.of(heartbeat), Deletion(uid=heartbeat.uid))
+
+
+async def test_the_operator_can_make_the_namespace_of_the_locks_and_read_no_other(operator: Client) -> None:
+    assert (await operator.get(NAMESPACES.at("medik8s-leases"))).name == "medik8s-leases"
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "locks"}}
+    await raw(operator, "POST", NAMESPACES.collection(), body, dryRun="All")
+    with pytest.raises(Forbidden):
+        await operator.get(NAMESPACES.at("kube-system"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "namespace"),
+    [(SECRETS, ""), (SECRETS, "defib-system"), (CONFIG_MAPS, ""), (CONFIG_MAPS, "kube-system"), (LEASES, "default")],
+)
+async def test_the_operator_cannot_look_around(operator: Client, kind: Kind[Any], namespace: str) -> None:
+    with pytest.raises(Forbidden):
+        await operator.list_all(metadata_only(kind), Scope(namespace=namespace))
+
+
+async def test_the_operator_can_see_its_brake_and_the_pods(operator: Client) -> None:
+    brakes = await operator.list_all(CONFIG_MAPS, Scope(namespace="defib-system"))
+    assert "defib-brake" not in {one.name for one in brakes.items}
+    assert (await operator.list_all(PODS, Scope(namespace="defib-system"))).version
