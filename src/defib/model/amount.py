@@ -4,7 +4,7 @@ import re
 
 import msgspec
 
-_TEXT = re.compile(r"(100|[0-9]{1,2})%|[0-9]{1,20}")
+_TEXT = re.compile(r"(100|[0-9]{1,2})%|[0-9]{1,10}")
 PERCENT = 100
 LARGEST = 10**9
 _LEGIBLE = 40  # of a text that makes no sense, so many characters are repeated to whoever wrote it

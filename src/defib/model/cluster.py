@@ -1,6 +1,6 @@
 """One consistent look at the cluster: what was there, when, and how well we could see it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TypeVar
 
@@ -9,7 +9,7 @@ import msgspec
 from defib.model.action import Action, Failure
 from defib.model.config_map import ConfigMap
 from defib.model.health_check import KindRef
-from defib.model.meta import Resource
+from defib.model.meta import Resource, Unstructured
 from defib.model.node import Lease, Node
 
 R = TypeVar("R", bound=Resource)
@@ -69,6 +69,11 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     def all_of(self, collection: str, kind: type[R]) -> Mapping[str, R]:  # noqa: ARG002  it types the answer
         """The objects of a kind that not every cluster has; none when it is not followed."""
         return self.others.get(collection, {})  # type: ignore[return-value]  # a shelf holds its own kind only
+
+    def every(self, kind: KindRef) -> Iterable[Unstructured]:
+        """The objects of a kind that was unknown at build time; none when the cluster does not have it."""
+        served = self.kinds.get(kind)
+        return self.all_of(served.collection, Unstructured).values() if isinstance(served, Served) else ()
 
     def config_map(self, key: str) -> ConfigMap | None:
         return self.all_of(CONFIG_MAPS, ConfigMap).get(key)

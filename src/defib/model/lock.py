@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from defib.model.moment import is_sensible
 from defib.model.node import Lease
 
 
@@ -21,6 +22,8 @@ def ends_at(lease: Lease) -> datetime | None:
     """When it ends by itself; None when it is not a lock that anybody can hold."""
     spec = lease.spec
     if spec.renew_time is None or spec.lease_duration_seconds is None or not spec.holder_identity:
+        return None
+    if not is_sensible(spec.renew_time):
         return None
     return spec.renew_time + timedelta(seconds=min(max(spec.lease_duration_seconds, 0), 10**8))
 
