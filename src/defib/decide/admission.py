@@ -6,7 +6,6 @@ no budget is overdrawn within a pass. What is in flight is counted from the clus
 
 from collections import Counter
 from collections.abc import Callable
-from datetime import datetime
 
 from defib.decide.course import Course
 from defib.decide.ground import control_plane_out, is_control_plane
@@ -18,6 +17,7 @@ from defib.model import medik8s
 from defib.model.duration import say
 from defib.model.health_check import Began, Domain, Mode
 from defib.model.lock import ends_at, held_by_another
+from defib.model.moment import read_moment
 from defib.model.node import Node
 from defib.model.verdict import Gate
 
@@ -124,7 +124,7 @@ def _approval(node: Node, _: Course, ledger: Ledger) -> Gate:
     if ledger.view.check.mode is not Mode.APPROVE:
         return Gate(name="Approval", is_open=True, message="no approval is needed")
     text = node.annotations.get(APPROVED_UNTIL, "")
-    until = read_time(text)
+    until = read_moment(text)
     if until is not None and ledger.view.now < until:
         return Gate(name="Approval", is_open=True, value=text, message=f"a person has approved it until {text}")
     why = "waits for a person's approval"
@@ -184,12 +184,3 @@ def _flapping(node: Node, _: Course, ledger: Ledger) -> Gate:
 _Gate = Callable[[Node, Course, Ledger], Gate]
 _ALWAYS: tuple[_Gate, ...] = (_excluded, _approval, _lock, _foreign, _control_plane, _quorum)
 _ADMISSION: tuple[_Gate, ...] = (_upgrading, _flapping, _in_flight, _rate)
-
-
-def read_time(text: str) -> datetime | None:
-    """An RFC 3339 time with a zone, or None."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else None

@@ -12,6 +12,7 @@ import msgspec
 from defib.model import medik8s
 from defib.model.action import Because
 from defib.model.health_check import Check, UnhealthyCondition
+from defib.model.moment import is_sensible
 from defib.model.node import Condition, Node
 from defib.model.selector import Selector
 
@@ -100,4 +101,5 @@ def trouble_of(node: Node, conditions: tuple[UnhealthyCondition, ...]) -> Troubl
 
 def _since(condition: Condition, node: Node) -> datetime | None:
     """A condition without a time has been so since nobody knows when; at the longest, since the node exists."""
-    return condition.last_transition_time or node.metadata.creation_timestamp
+    since = condition.last_transition_time or node.metadata.creation_timestamp
+    return since if since is not None and is_sensible(since) else None

@@ -2,12 +2,12 @@
 
 from datetime import datetime
 
-from defib.decide.admission import read_time
 from defib.decide.course import has_timed_out, is_of, record_of
 from defib.decide.view import View
 from defib.model import medik8s
 from defib.model.action import MarkRemediation, ReleaseLock, Target
 from defib.model.health_check import ObjectRef, StartedRemediation
+from defib.model.moment import read_moment
 from defib.model.node import Lease
 from defib.model.remediation import Remediation
 
@@ -24,7 +24,7 @@ def started(view: View, node: str, over: Remediation | None = None) -> list[Star
         timed_out = record.timed_out if record is not None else None
         if there is not None:
             if there is over or (timed_out is None and has_timed_out(view, node, step, there)):
-                timed_out = read_time(there.annotations.get(medik8s.TIMED_OUT, "")) or view.now
+                timed_out = read_moment(there.annotations.get(medik8s.TIMED_OUT, "")) or view.now
             found.append(_entry_of(there, step.template.name, timed_out))
         elif record is not None and timed_out is not None:
             found.append(record)

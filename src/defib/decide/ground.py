@@ -68,10 +68,7 @@ def _remediations(cluster: Cluster, kinds: frozenset[KindRef]) -> list[Remediati
     """In a fixed order, so that the same cluster always gives the same plan."""
     found: list[Remediation] = []
     for kind in kinds:
-        served = cluster.kinds.get(kind)
-        if isinstance(served, Served):
-            items = cluster.all_of(served.collection, Unstructured).values()
-            found += (read_remediation(item, kind) for item in items)
+        found += (read_remediation(item, kind) for item in cluster.every(kind))
     return sorted(found, key=lambda one: (one.kind.api_version, one.kind.name, one.key))
 
 

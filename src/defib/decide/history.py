@@ -14,11 +14,16 @@ SAME = timedelta(seconds=2)  # the status keeps whole seconds
 
 
 def began(view: View) -> list[Began]:
-    """All that is known, oldest first, with what is in flight."""
+    """All that is known, oldest first, with what is in flight. Empty when nobody counts."""
+    if longest_window(view.check.guards) is None:
+        return []
     known = list(view.status.history or ())
+    moments: dict[str, list[datetime]] = {}
+    for one in known:
+        moments.setdefault(one.node, []).append(one.started)
     for node in sorted(view.owned):
         created = min((r.created for r in view.owned[node] if r.created is not None), default=None)
-        if created is not None and not any(one.node == node and abs(one.started - created) < SAME for one in known):
+        if created is not None and not any(abs(known_at - created) < SAME for known_at in moments.get(node, ())):
             known.append(Began(node=node, started=created))
     known += (Began(node=node, started=view.now) for node in sorted(view.starting) if node not in view.owned)
     return sorted(known, key=lambda one: (one.started, one.node))
@@ -26,9 +31,7 @@ def began(view: View) -> list[Began]:
 
 def kept(view: View) -> list[Began]:
     """What the status must remember: as far back as somebody counts, and never more than it can hold."""
-    longest = longest_window(view.check.guards)
-    if longest is None:
-        return []
+    longest = longest_window(view.check.guards) or timedelta()
     return [one for one in began(view) if view.now - one.started < longest and one.node not in view.starting][
         -HISTORY_MAX:
     ]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from defib.decide.templates import Disabled
-from defib.model.cluster import Cluster, Served
+from defib.model.cluster import Cluster
 from defib.model.health_check import KindRef
 from defib.model.meta import Unstructured
 
@@ -28,10 +28,7 @@ def spares_terminating(cluster: Cluster) -> bool:
 
 
 def _machine_checks(cluster: Cluster) -> list[Unstructured]:
-    served = cluster.kinds.get(MACHINE_HEALTH_CHECK)
-    if not isinstance(served, Served):
-        return []
-    return list(cluster.all_of(served.collection, Unstructured).values())
+    return list(cluster.every(MACHINE_HEALTH_CHECK))
 
 
 def _is_for_terminating(item: Unstructured) -> bool:

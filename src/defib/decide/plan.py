@@ -73,13 +73,6 @@ def _makes(known: Mapping[str, Known]) -> list[KindRef]:
     return [step.template.makes for one in known.values() if isinstance(one.check, Check) for step in one.check.steps]
 
 
-def wanted_kinds(plan: Plan) -> frozenset[KindRef]:
-    """The kinds that must be watched for the checks to work: their templates, and what is made from them."""
-    checks = [one.known.check for one in plan.checks.values()]
-    templates = [step.template for check in checks if isinstance(check, Check) for step in check.steps]
-    return frozenset(kind for template in templates for kind in (template.kind, template.makes))
-
-
 def _census(before: Plan, name: str) -> Census | None:
     was = before.checks.get(name)
     return was.census if was else None

@@ -15,8 +15,8 @@ from defib.model.node import Node
 from defib.model.verdict import Gate
 
 CLUSTER_VERSION = KindRef("config.openshift.io/v1", "ClusterVersion")
-BUDGETS = "poddisruptionbudgets.policy"
-PODS = "pods"
+BUDGETS = KindRef("policy/v1", "PodDisruptionBudget")
+PODS = KindRef("v1", "Pod")
 ETCD_NAMESPACE = "openshift-etcd"
 
 
@@ -42,11 +42,7 @@ def _counted(node: Node, ground: Ground) -> Gate:
 
 
 def _guarded(node: Node, ground: Ground) -> Gate:
-    budgets = [
-        item
-        for item in ground.cluster.all_of(BUDGETS, Unstructured).values()
-        if item.namespace == ETCD_NAMESPACE and isinstance(item, Unstructured)
-    ]
+    budgets = [item for item in ground.cluster.every(BUDGETS) if item.namespace == ETCD_NAMESPACE]
     if len(budgets) != 1:
         message = f"there are {len(budgets)} disruption budgets in {ETCD_NAMESPACE}, so nobody can say whether etcd has a quorum"
         return Gate(name="Quorum", is_open=False, value=str(len(budgets)), limit="1", message=message)
@@ -65,7 +61,7 @@ def _guard_runs(node: Node, budget: Unstructured, ground: Ground) -> bool:
     wanted = _labels((budget.spec or {}).get("selector"))
     return any(
         _readiness(pod) in ("True", "Unknown")
-        for pod in ground.cluster.all_of(PODS, Unstructured).values()
+        for pod in ground.cluster.every(PODS)
         if pod.namespace == ETCD_NAMESPACE
         and (pod.spec or {}).get("nodeName") == node.name
         and wanted.items() <= pod.labels.items()

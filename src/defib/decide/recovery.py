@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from defib.decide.admission import APPROVED_UNTIL, read_time
+from defib.decide.admission import APPROVED_UNTIL
 from defib.decide.entries import mark, release, stamp, started, target
 from defib.decide.unhealthy import NodePlan
 from defib.decide.view import View, holder
@@ -10,6 +10,7 @@ from defib.model import medik8s
 from defib.model.action import Action, ClearNodeAnnotation, EndRemediation
 from defib.model.duration import say
 from defib.model.health_check import UnhealthyNode
+from defib.model.moment import read_moment
 from defib.model.node import Node
 from defib.model.remediation import Remediation
 from defib.model.verdict import State, Verdict
@@ -97,7 +98,7 @@ def _due(view: View, node: Node, remediation: Remediation) -> datetime | None:
         return view.now
     if delay < timedelta():
         return None
-    return (read_time(remediation.annotations.get(medik8s.HEALTHY_DELAY, "")) or view.now) + delay
+    return (read_moment(remediation.annotations.get(medik8s.HEALTHY_DELAY, "")) or view.now) + delay
 
 
 def _message(view: View, waits: list[datetime | None]) -> str:

@@ -1,0 +1,27 @@
+"""Which kinds must be in sight for deciding, beside those that always are. Each with the namespace that is enough."""
+
+from defib.decide.machine_checks import MACHINE_HEALTH_CHECK
+from defib.decide.plan import Plan
+from defib.decide.quorum import BUDGETS, CLUSTER_VERSION, ETCD_NAMESPACE, PODS
+from defib.decide.rules import Rules
+from defib.decide.upgrade import WATCHES
+from defib.model.cluster import Cluster, Served
+from defib.model.health_check import Check, KindRef
+
+EVERYWHERE = ""
+
+
+def wanted_kinds(plan: Plan, cluster: Cluster, rules: Rules) -> dict[KindRef, str]:
+    """Templates and remediations of the checks, what tells of upgrades, and what guards OpenShift's etcd."""
+    if not plan.checks:
+        return {}
+    watches = [watch for name in rules.upgrade_signals for watch in WATCHES[name]]
+    wanted = {kind: watch.namespace for watch in watches for kind in watch.kinds}
+    wanted |= {CLUSTER_VERSION: EVERYWHERE, MACHINE_HEALTH_CHECK: EVERYWHERE}
+    if isinstance(cluster.kinds.get(CLUSTER_VERSION), Served):
+        wanted |= {BUDGETS: ETCD_NAMESPACE, PODS: ETCD_NAMESPACE}
+    for one in plan.checks.values():
+        if isinstance(one.known.check, Check):
+            templates = [step.template for step in one.known.check.steps]
+            wanted |= {kind: EVERYWHERE for template in templates for kind in (template.kind, template.makes)}
+    return wanted
