@@ -6,6 +6,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from defib.kube.decode import decode_object
+from defib.model.node import Node
 from defib.observe.watch import Patience
 from defib.simulate.faults import (
     CutWatch,
@@ -27,7 +29,7 @@ from defib.simulate.faults import (
     Slow,
     WatchEffect,
 )
-from tests.unit.observe.following import Following, follow, seconds
+from tests.unit.observe.following import UNREADABLE_LABELS, Following, follow, seconds
 
 PATIENCE = Patience(stall_seconds=90, stream_seconds=300, audit_seconds=1800)
 # A stream may just have begun when the faults end; the next one finds out that an audit is due.
@@ -58,6 +60,7 @@ effects: st.SearchStrategy[RequestEffect | WatchEffect] = st.one_of(
 faults = st.builds(Fault, effect=effects, times=st.one_of(st.none(), st.integers(1, 3)), skip=st.integers(0, 2))
 steps = st.one_of(
     st.tuples(st.just("put"), names),
+    st.tuples(st.just("write"), names),
     st.tuples(st.just("remove"), names),
     st.tuples(st.just("spoil"), names),
     st.tuples(st.just("wait"), st.floats(0, 200)),
@@ -73,6 +76,15 @@ def put(following: Following, name: str) -> None:
         following.change(name, "changed")
 
 
+def write(following: Following, name: str) -> None:
+    """One of our own writes, of which we know before the watch tells it."""
+    put(following, name)
+    stored = following.server.store.get("nodes", name)
+    assert stored is not None
+    if stored.object["metadata"].get("labels") != UNREADABLE_LABELS:
+        following.shelf.note(decode_object(stored.encoded, Node))
+
+
 def remove(following: Following, name: str) -> None:
     if following.server.store.get("nodes", name) is not None:
         following.remove(name)
@@ -80,6 +92,7 @@ def remove(following: Following, name: str) -> None:
 
 TAKE: dict[str, Callable[[Following, Any], None]] = {
     "put": put,
+    "write": write,
     "remove": remove,
     "spoil": Following.put_unreadable,
     "fault": lambda following, fault: following.server.faults.inject(fault),

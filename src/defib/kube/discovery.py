@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from defib.kube.client import Client
-from defib.kube.errors import NotFound, UnknownKind, Unreadable
+from defib.kube.errors import UNREADABLE, NotFound, UnknownKind, Unreadable
 from defib.kube.kinds import Kind
 from defib.kube.transport import Request
 from defib.model.meta import Unstructured
@@ -103,5 +103,5 @@ class Discovery:
         body = await self._client.ask(Request(method="GET", path=path))
         try:
             return shape.decode(body)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise Unreadable(f"cannot read the answer to {path} as a list of kinds: {error}") from error

@@ -4,6 +4,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from defib.model import medik8s
+from defib.model.config_map import ConfigMap
+from defib.model.health_check import NodeHealthCheck
 from defib.model.meta import Resource, Unstructured
 from defib.model.node import Lease, Node
 
@@ -58,6 +61,17 @@ class Ref(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
 
 NODES = Kind(version="v1", plural="nodes", name="Node", namespaced=False, type=Node)
 LEASES = Kind(group="coordination.k8s.io", version="v1", plural="leases", name="Lease", namespaced=True, type=Lease)
+CONFIG_MAPS = Kind(version="v1", plural="configmaps", name="ConfigMap", namespaced=True, type=ConfigMap)
+EVENTS = Kind(version="v1", plural="events", name="Event", namespaced=True, type=Resource)
+NAMESPACES = Kind(version="v1", plural="namespaces", name="Namespace", namespaced=False, type=Resource)
+NODE_HEALTH_CHECKS = Kind(
+    group=medik8s.GROUP,
+    version=medik8s.VERSION,
+    plural="nodehealthchecks",
+    name=medik8s.CHECK_KIND,
+    namespaced=False,
+    type=NodeHealthCheck,
+)
 
 
 def metadata_only(kind: Kind[R]) -> Kind[Resource]:

@@ -9,10 +9,11 @@ from defib.kube.client import EVERYTHING, Client, Scope
 from defib.kube.kinds import LEASES, NODES, Kind, R
 from defib.model.cluster import HEARTBEAT_NAMESPACE, Blindness, Cluster, Unread
 from defib.model.node import Lease, Node
-from defib.observe.shelf import Shelf
+from defib.observe.shelf import Absence, Shelf
 from defib.observe.watch import Patience, Watcher, Witness
 
 HEARTBEATS_NAME = "heartbeats"
+LOCKS_NAME = "locks"
 HEARTBEATS = Scope(namespace=HEARTBEAT_NAMESPACE)
 
 
@@ -43,30 +44,65 @@ class Cache:
             for shelf in self._shelves():
                 shelf.went_blind("no longer watched")
 
-    def follow(self, kind: Kind[R], scope: Scope = EVERYTHING) -> None:
-        """Begin to watch a kind, now or when `run` starts. Asking twice is asking once."""
-        known = self._others.get(str(kind))
+    def follow(self, kind: Kind[R], scope: Scope = EVERYTHING, *, name: str = "", optional: bool = False) -> None:
+        """Begin to watch a kind, now or when `run` starts. Asking twice is asking once.
+
+        An optional kind that the server does not have, or does not let us see, is absent; any other is out of sight.
+        """
+        name = name or str(kind)
+        assert name not in (self._nodes.name, self._heartbeats.name), f"{name} are always followed"
+        known = self._others.get(name)
         if known is not None:
-            assert (known.kind, known.scope) == (kind, scope), f"{kind} is already followed in another way"
+            same = (known.kind, known.scope, known.optional) == (kind, scope, optional)
+            assert same, f"{name} are already followed in another way"
             return
-        shelf = self._others[str(kind)] = Shelf(kind, scope, since=self._clock.now())
+        shelf = self._others[name] = Shelf(kind, scope, since=self._clock.now(), name=name, optional=optional)
         if self._group is not None:
             self._start(shelf)
 
-    def drop(self, kind: Kind[R]) -> None:
+    def drop(self, kind: Kind[R], name: str = "") -> None:
         """Stop watching a kind and forget its objects."""
-        self._others.pop(str(kind), None)
-        if task := self._tasks.pop(str(kind), None):
+        name = name or str(kind)
+        self._others.pop(name, None)
+        if task := self._tasks.pop(name, None):
             task.cancel()
+
+    def retry(self, name: str) -> None:
+        """Look for a kind now that is absent, and not after the pause."""
+        if self._group is not None and (task := self._tasks.pop(name, None)):
+            task.cancel()
+            self._start(self._others[name])
+
+    def note(self, kind: Kind[R], item: R) -> bool:
+        """Show what came back from our own write before the watch tells it; whether it was news to anybody."""
+        holding = [shelf for shelf in self._shelves() if shelf.kind == kind and shelf.holds(item)]
+        return sum(shelf.note(item) for shelf in holding) > 0
+
+    def is_gone(self, name: str) -> bool:
+        """Whether the server says that it has no such kind, of one that is followed as optional."""
+        shelf = self._others.get(name)
+        return shelf is not None and shelf.absence is Absence.GONE
+
+    def is_settled(self, name: str) -> bool:
+        """Whether we have seen the objects of a kind, or were told that we cannot."""
+        shelf = self._others.get(name)
+        return shelf is not None and (shelf.synced or shelf.absence is not None)
 
     def snapshot(self, now: datetime) -> Cluster:
         shelves = self._shelves()
+        objects = {name: shelf.objects for name, shelf in self._others.items()}
         return Cluster(
             now=now,
             nodes=self._nodes.objects,
             heartbeats=self._heartbeats.objects,
-            others={name: shelf.objects for name, shelf in self._others.items()},
-            blind=tuple(_blindness(shelf) for shelf in shelves if shelf.blind_since is not None),
+            locks=objects.pop(LOCKS_NAME, {}),
+            others=objects,
+            blind=tuple(
+                Blindness(shelf.name, shelf.blind_since, shelf.blind_why)
+                for shelf in shelves
+                if shelf.blind_since is not None and shelf.absence is None
+            ),
+            absent={shelf.name: shelf.blind_why for shelf in shelves if shelf.absence is not None},
             unread=tuple(
                 Unread(shelf.name, item.key, item.why) for shelf in shelves for item in shelf.set_aside.values()
             ),
@@ -81,8 +117,3 @@ class Cache:
         task = self._group.create_task(watcher.run(), name=f"watch {shelf.name}")
         if shelf.name in self._others:
             self._tasks[shelf.name] = task
-
-
-def _blindness(shelf: Shelf[Any]) -> Blindness:
-    assert shelf.blind_since is not None
-    return Blindness(shelf.name, shelf.blind_since, shelf.blind_why)

@@ -2,10 +2,14 @@
 
 A shelf is filled by one watcher and read by snapshots. It never goes back in time: an object replaces another only
 when its version is newer, so events that come twice, or late, change nothing.
+
+What came back from a write of our own is noted at once, ahead of the watch, which will tell it again. Noting never moves
+the version to resume from: the watch must still tell everything else that happened before it.
 """
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Generic
 
@@ -20,6 +24,13 @@ NEVER_LISTED = "not listed yet"
 BURIED_MAX = 10_000
 
 
+class Absence(StrEnum):
+    """Why a kind that we can do without is not there for us."""
+
+    GONE = "gone"  # the API server does not have it
+    FORBIDDEN = "forbidden"  # it does not let us see it
+
+
 class Contents(msgspec.Struct, Generic[R]):
     """A whole list, while it is being read."""
 
@@ -29,17 +40,28 @@ class Contents(msgspec.Struct, Generic[R]):
 
 
 class Shelf(Generic[R]):
-    def __init__(self, kind: Kind[R], scope: Scope = EVERYTHING, *, since: datetime, name: str = "") -> None:
+    def __init__(
+        self,
+        kind: Kind[R],
+        scope: Scope = EVERYTHING,
+        *,
+        since: datetime,
+        name: str = "",
+        optional: bool = False,
+    ) -> None:
         self.name = name or str(kind)
         self.kind = kind
         self.scope = scope
+        self.optional = optional  # we can do without it: not having it is no blindness
         self.version = ""  # resume from here; empty means a list is needed
         self.synced = False
         self.blind_since: datetime | None = since
         self.blind_why = NEVER_LISTED
+        self.absence: Absence | None = None
         self.heard_at = since
         self._contents: Contents[R] = Contents()
         self._buried: dict[str, str] = {}
+        self._noted: dict[str, str] = {}  # the versions of our own writes that the watch has not told yet
         self._view: Mapping[str, R] | None = None
 
     @property
@@ -60,18 +82,37 @@ class Shelf(Generic[R]):
             return False
         self.blind_since = None
         self.blind_why = ""
+        self.absence = None
         return True
 
-    def went_blind(self, why: str) -> bool:
+    def went_blind(self, why: str, absence: Absence | None = None) -> bool:
         """We lost sight; what we know was true when we last heard something. Whether that is news."""
         is_news = self.blind_since is None or self.blind_why != why
         self.blind_since = self.blind_since or self.heard_at
         self.blind_why = why
+        self.absence = absence
         return is_news
+
+    def holds(self, item: R) -> bool:
+        """Whether an object of the kind belongs here. What a selector selects, only the server can say."""
+        scope = self.scope
+        return scope.namespace in ("", item.namespace) and not scope.labels and not scope.fields
+
+    def note(self, item: R) -> bool:
+        """Show what came back from our own write, if it is later than what we know; whether it was."""
+        key, version = item.key, item.metadata.resource_version
+        if not version or not self._is_news(key, version) or self._is_past(key, version):
+            return False
+        self._contents.set_aside.pop(key, None)
+        self._contents.objects[key] = item
+        self._noted[key] = version
+        self._view = None
+        return True
 
     def replace(self, fresh: Contents[R], version: str) -> int:
         """Take over a whole list. What it lacks is gone; what it holds in the same version is not news."""
         known = self._contents
+        self._keep_noted(fresh, version)
         news = sum(1 for key, item in fresh.objects.items() if _version_of(known.objects.get(key)) != _version_of(item))
         gone = len(known.objects.keys() - fresh.objects.keys()) + len(known.set_aside.keys() ^ fresh.set_aside.keys())
         for key, item in fresh.objects.items():
@@ -101,6 +142,8 @@ class Shelf(Generic[R]):
         else:
             key, version = event.object.key, event.object.metadata.resource_version
         self.version = newest(self.version, version)
+        if self._noted:
+            self._confirm(key, version)
         if event.type == "BOOKMARK" or not self._is_news(key, version):
             return False
         if event.type == "DELETED":
@@ -116,6 +159,30 @@ class Shelf(Generic[R]):
             return is_newer(version, than=known.metadata.resource_version)
         aside = self._contents.set_aside.get(key)
         return is_newer(version, than=aside.version if aside is not None else self._buried.get(key, ""))
+
+    def _is_past(self, key: str, version: str) -> bool:
+        """Whether the watch has told all up to this version and we do not know the object: it is deleted since."""
+        if key in self._contents.objects or key in self._contents.set_aside or not self.version:
+            return False
+        return not is_newer(version, than=self.version)
+
+    def _confirm(self, key: str, version: str) -> None:
+        """The watch has come to our own write, or past it."""
+        noted = self._noted.get(key)
+        if noted is not None and not is_newer(noted, than=version):
+            del self._noted[key]
+
+    def _keep_noted(self, fresh: Contents[R], version: str) -> None:
+        """Save our own writes from a list that was under way when they were made.
+
+        Once is enough: the next list begins after them and cannot lack them. More would be wrong on a server that was
+        restored from a backup, which has lost them for good.
+        """
+        for key, noted in self._noted.items():
+            if is_newer(noted, than=version):
+                fresh.set_aside.pop(key, None)
+                fresh.objects[key] = self._contents.objects[key]
+        self._noted.clear()
 
     def _bury(self, key: str, version: str) -> None:
         """Remember for a while that it is gone, so that a late word about it does not bring it back."""

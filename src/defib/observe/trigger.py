@@ -21,23 +21,46 @@ class Trigger:
         self._settle_seconds = settle_seconds
         self._changed = asyncio.Event()
         self._due: float | None = None
+        self._waiting: asyncio.Timeout | None = None
 
     def changed(self) -> None:
         self._changed.set()
 
     def wake_at(self, moment: float | None) -> None:
-        """Ask for a pass at a moment of the monotonic clock; None when nothing is due."""
+        """Ask for a pass at a moment of the monotonic clock, at the latest; None when nothing is due.
+
+        Of all who ask, the earliest counts. Each pass settles what was asked before it: it looks at everything anew
+        and asks again for what is then still to come.
+        """
+        if moment is None or (self._due is not None and self._due <= moment):
+            return
         self._due = moment
+        if self._waiting is not None and not self._waiting.expired():
+            self._alarm(self._waiting, moment)
 
     async def wait(self) -> Cause:
-        now = self._clock.monotonic()
-        resync = now + self._resync_seconds
-        due = resync if self._due is None else min(self._due, resync)
+        resync = self._clock.monotonic() + self._resync_seconds
         try:
-            async with asyncio.timeout(max(due - now, 0.0)):
-                await self._changed.wait()
+            await self._change_until(resync)
+            await asyncio.sleep(self._settle_seconds)
+            self._changed.clear()
+            return Cause.CHANGE
         except TimeoutError:
-            return Cause.TIMER if due < resync else Cause.RESYNC
-        await asyncio.sleep(self._settle_seconds)
-        self._changed.clear()
-        return Cause.CHANGE
+            return Cause.TIMER if self._due is not None and self._due < resync else Cause.RESYNC
+        finally:
+            self._due = None
+
+    async def _change_until(self, resync: float) -> None:
+        async with asyncio.timeout(None) as waiting:
+            self._waiting = waiting
+            try:
+                self._alarm(waiting, resync if self._due is None else min(self._due, resync))
+                await self._changed.wait()
+            finally:
+                self._waiting = None
+
+    def _alarm(self, waiting: asyncio.Timeout, moment: float) -> None:
+        """Set it for a moment of our clock, unless it is set for an earlier one."""
+        at = asyncio.get_running_loop().time() + max(moment - self._clock.monotonic(), 0.0)
+        earlier = waiting.when()
+        waiting.reschedule(at if earlier is None else min(at, earlier))

@@ -5,7 +5,8 @@
      └─────────┘
 
 Every wait is bounded: a stream that is silent longer than bookmarks are apart is taken for dead. Failures are
-repeated with growing, jittered pauses and are never silent: the shelf says since when it is blind and why.
+repeated with growing, jittered pauses and are never silent: the shelf says since when it is blind and why. A kind that
+we can do without may be missing or forbidden for good: that is told once, and looked after at an even pace.
 """
 
 import asyncio
@@ -17,10 +18,21 @@ import structlog
 from defib.clock import Clock
 from defib.kube.client import Client
 from defib.kube.decode import Event, UnreadableEvent
-from defib.kube.errors import Forbidden, Gone, Invalid, KubeError, Refused, Throttled, Unreachable, Unreadable
+from defib.kube.errors import (
+    Forbidden,
+    Gone,
+    Invalid,
+    KubeError,
+    NotFound,
+    Refused,
+    Throttled,
+    UnknownKind,
+    Unreachable,
+    Unreadable,
+)
 from defib.kube.kinds import R
 from defib.kube.limits import backoff
-from defib.observe.shelf import Contents, Shelf, collect
+from defib.observe.shelf import Absence, Contents, Shelf, collect
 
 log = structlog.get_logger("observe")
 
@@ -29,6 +41,7 @@ LISTING_SECONDS = 120.0
 PAUSE_MAX_SECONDS = 60.0  # whatever a server asks for: longer would be blindness by request
 ORDERLY_ATTEMPT_MAX = 3  # streams that end early but in order are opened again within two seconds
 REFUSALS_UNTIL_LIST = 3
+ABSENT_SECONDS = 10.0  # a kind that we can do without is looked for again after this to half as long again
 
 Batch = list[Event[R] | UnreadableEvent]
 
@@ -79,7 +92,7 @@ class Watcher(Generic[R]):
             except KubeError as error:
                 pause = min(self._failed(error), PAUSE_MAX_SECONDS)
             lived = self._clock.monotonic() - started
-            attempt = 0 if lived >= HEALTHY_SECONDS else attempt + 1
+            attempt = 0 if lived >= HEALTHY_SECONDS or self._shelf.absence else attempt + 1
             await asyncio.sleep(max(pause, backoff(attempt, self._clock)))
 
     async def _follow(self) -> None:
@@ -167,9 +180,23 @@ class Watcher(Generic[R]):
             # a server restored from a backup needs one, since it says nothing until it is past our version.
             self._list_again("silent")
             return 0.0
+        self._ask_otherwise(error)
+        absence = _absence(error) if self._shelf.optional else None
+        kind = self._shelf.kind
+        why = UnknownKind(kind.name, kind.group, kind.version) if absence is Absence.GONE else error
+        if self._shelf.went_blind(str(why), absence):
+            tell = log.info if absence else log.warning
+            tell("watch interrupted", kind=self._name, why=str(why))
+            self._witness.sight_changed(self._name)
+        if absence:
+            return ABSENT_SECONDS + self._clock.jitter(ABSENT_SECONDS / 2)
+        return (error.retry_after or 0.0) if isinstance(error, Refused) else 0.0
+
+    def _ask_otherwise(self, error: KubeError) -> None:
+        """Change what the next try asks for, where this error says that the same would fail again."""
         if isinstance(error, Silent):
             self._streams_lists = False  # it opened the stream and then did not even list: ask in the old way
-        elif isinstance(error, Gone):
+        elif isinstance(error, Gone | NotFound):  # a kind that has gone has taken its objects and versions along
             self._list_again("expired")
         elif isinstance(error, Unreadable):
             self._list_again("unreadable")
@@ -177,10 +204,6 @@ class Watcher(Generic[R]):
             self._refusals += 1
             if self._refusals % REFUSALS_UNTIL_LIST == 0:
                 self._list_again("refused")  # whatever it has against our version, it may have less against none
-        if self._shelf.went_blind(str(error)):
-            log.warning("watch interrupted", kind=self._name, why=str(error))
-            self._witness.sight_changed(self._name)
-        return (error.retry_after or 0.0) if isinstance(error, Refused) else 0.0
 
     def _saw(self) -> None:
         if self._shelf.saw(self._clock.now()):
@@ -190,3 +213,9 @@ class Watcher(Generic[R]):
     def _list_again(self, reason: str) -> None:
         self._shelf.version = ""
         self._reason = reason
+
+
+def _absence(error: KubeError) -> Absence | None:
+    if isinstance(error, NotFound):
+        return Absence.GONE
+    return Absence.FORBIDDEN if isinstance(error, Forbidden) else None

@@ -19,6 +19,7 @@ from defib.simulate.in_process import InProcess
 from defib.simulate.server import ApiServer
 from defib.simulate.virtual_time import VirtualClock, run
 
+UNREADABLE_LABELS = 5
 NO_STREAMED_LISTS = Fault(effect=Refuse(code=422, reason="Invalid"), verbs=("watch",), times=1)
 
 
@@ -79,7 +80,7 @@ class Following(msgspec.Struct):
 
     def put_unreadable(self, name: str) -> None:
         """A node that no client of ours can read: its labels are a number."""
-        self.server.store.put("nodes", {"metadata": {"name": name, "uid": f"uid-{name}", "labels": 5}})
+        self.server.store.put("nodes", {"metadata": {"name": name, "uid": f"uid-{name}", "labels": UNREADABLE_LABELS}})
 
     def cut_watches(self) -> None:
         for watch in self.server.watches.of():
@@ -91,7 +92,7 @@ class Following(msgspec.Struct):
     @property
     def truth(self) -> dict[str, Node]:
         stored = self.server.store.collection("nodes").objects.values()
-        readable = [version for version in stored if version.object["metadata"].get("labels") != 5]
+        readable = [version for version in stored if version.object["metadata"].get("labels") != UNREADABLE_LABELS]
         nodes = [decode_object(version.encoded, Node) for version in readable]
         return {node.name: node for node in nodes}
 

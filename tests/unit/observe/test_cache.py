@@ -5,15 +5,20 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from defib.kube.client import Client, Scope
-from defib.kube.kinds import metadata_only, unstructured
+from defib.kube.kinds import CONFIG_MAPS, LEASES, NODE_HEALTH_CHECKS, NODES, metadata_only, unstructured
+from defib.model import medik8s
 from defib.model.cluster import Cluster
-from defib.observe.cache import Cache
+from defib.model.config_map import ConfigMap
+from defib.model.meta import Meta
+from defib.model.node import Lease
+from defib.observe.cache import LOCKS_NAME, Cache
 from defib.observe.watch import Patience
+from defib.simulate.faults import Fault, Refuse
 from defib.simulate.in_process import InProcess
 from defib.simulate.server import ApiServer
 from defib.simulate.virtual_time import VirtualClock, run
+from tests.builders import a_node
 
-CONFIG_MAPS = unstructured("", "v1", "configmaps", "ConfigMap", namespaced=True)
 GADGETS = unstructured("example.com", "v1", "gadgets", "Gadget", namespaced=False)
 GADGET_CRD = {
     "metadata": {"name": "gadgets.example.com"},
@@ -157,3 +162,125 @@ def test_a_cache_can_be_run_again_and_followed_kinds_wait_for_it() -> None:
     cluster = run(main)
     assert set(cluster.others["configmaps"]) == {"default/one"}
     assert cluster.complete
+
+
+LOCKS = Scope(namespace=medik8s.LOCK_NAMESPACE)
+
+
+def follow_all(cache: Cache) -> None:
+    """As the operator does."""
+    cache.follow(NODE_HEALTH_CHECKS, optional=True)
+    cache.follow(LEASES, LOCKS, name=LOCKS_NAME, optional=True)
+    cache.follow(CONFIG_MAPS, Scope(namespace="default"), optional=True)
+
+
+def a_lock(name: str, version: str = "") -> Lease:
+    return Lease(metadata=Meta(name=name, namespace=medik8s.LOCK_NAMESPACE, resource_version=version))
+
+
+def test_locks_and_heartbeats_are_the_same_kind_on_different_shelves() -> None:
+    async def scenario(server: ApiServer, cache: Cache) -> None:
+        follow_all(cache)
+        await asyncio.sleep(1)  # virtual; the namespace of the locks does not exist yet
+        assert cache.snapshot(server.clock.now()).locks == {}
+        assert cache.snapshot(server.clock.now()).complete
+        server.put("namespaces", {"metadata": {"name": medik8s.LOCK_NAMESPACE}})
+        lock = {"metadata": {"name": "node-n1", "namespace": medik8s.LOCK_NAMESPACE}, "spec": {"holderIdentity": "x"}}
+        server.put(str(LEASES), lock)
+        server.put("configmaps", a_config_map("defib-brake"))
+        await asyncio.sleep(1)  # virtual
+
+    cluster, _ = watched(scenario)
+    assert {key: lock.spec.holder_identity for key, lock in cluster.locks.items()} == {"medik8s-leases/node-n1": "x"}
+    assert set(cluster.heartbeats) == {"kube-node-lease/n1"}
+    assert LOCKS_NAME not in cluster.others
+    brake = cluster.config_map("default/defib-brake")
+    assert brake is not None
+    assert brake.data == {"big": "x" * 1000}
+
+
+def test_an_optional_kind_that_does_not_exist_is_absent_and_seen_soon_after_it_comes() -> None:
+    """The server is asked every 10 to 15 s, and nobody is told that sight is lost."""
+
+    async def scenario(server: ApiServer, cache: Cache) -> None:
+        cache.follow(GADGETS, optional=True)
+        await asyncio.sleep(1)  # virtual
+        seen = cache.snapshot(server.clock.now())
+        assert seen.complete
+        why = "the cluster has no kind Gadget in group example.com at version v1: is its CRD installed?"
+        assert seen.absent == {"gadgets.example.com": why}
+        assert cache.is_gone("gadgets.example.com")
+        await asyncio.sleep(299)  # virtual
+        server.put("customresourcedefinitions.apiextensions.k8s.io", GADGET_CRD)
+        server.put("gadgets.example.com", {"metadata": {"name": "g1"}})
+        await asyncio.sleep(16)  # virtual
+
+    cluster, asked = watched(scenario)
+    assert set(cluster.others["gadgets.example.com"]) == {"g1"}
+    assert not cluster.absent
+    assert 300 / 15 <= asked.count("/apis/example.com/v1/gadgets") <= 300 / 10 + 2
+
+
+def test_an_optional_kind_that_we_may_not_see_is_absent_in_the_words_of_the_server() -> None:
+    forbidden = Fault(effect=Refuse(code=403, message="it is forbidden"), resource="configmaps")
+
+    async def scenario(server: ApiServer, cache: Cache) -> None:
+        server.faults.inject(forbidden)
+        cache.follow(CONFIG_MAPS, optional=True)
+        await asyncio.sleep(60)  # virtual
+        seen = cache.snapshot(server.clock.now())
+        assert seen.complete
+        assert seen.absent["configmaps"].endswith("it is forbidden")
+        assert cache.is_settled("configmaps")
+        assert not cache.is_gone("configmaps")
+        server.faults.clear()
+        server.put("configmaps", a_config_map("one"))
+        await asyncio.sleep(16)  # virtual
+
+    cluster, asked = watched(scenario)
+    assert set(cluster.others["configmaps"]) == {"default/one"}
+    assert not cluster.absent
+    assert asked.count("/api/v1/configmaps") <= 2 + 76 / 10 + 1
+
+
+def test_an_optional_kind_on_a_server_that_fails_is_out_of_sight_like_any_other() -> None:
+    async def scenario(server: ApiServer, cache: Cache) -> None:
+        cache.follow(GADGETS, optional=True)
+        await asyncio.sleep(1)  # virtual
+        server.stop()
+        await asyncio.sleep(30)  # virtual
+
+    cluster, _ = watched(scenario)
+    assert {blindness.kind for blindness in cluster.blind} == {"nodes", "heartbeats", "gadgets.example.com"}
+    assert not cluster.absent
+
+
+def test_what_we_wrote_is_seen_at_once_where_it_belongs() -> None:
+    async def scenario(server: ApiServer, cache: Cache) -> None:
+        follow_all(cache)
+        await asyncio.sleep(1)  # virtual
+        assert cache.note(LEASES, a_lock("node-n1", "1000"))
+        assert not cache.note(LEASES, a_lock("node-n1", "1000")), "once is enough"
+        assert cache.note(NODES, a_node("n1", version=1001))
+        elsewhere = ConfigMap(metadata=Meta(name="a", namespace="elsewhere", resource_version="1002"))
+        assert not cache.note(CONFIG_MAPS, elsewhere)
+        assert not cache.note(GADGETS, GADGETS.type(metadata=Meta(name="a", resource_version="1003"))), "not followed"
+        assert server.store.revision < 1000, "the watch has not told any of this"
+
+    cluster, _ = watched(scenario)
+    assert set(cluster.locks) == {"medik8s-leases/node-n1"}
+    assert set(cluster.heartbeats) == {"kube-node-lease/n1"}
+    assert cluster.nodes["n1"].metadata.resource_version == "1001"
+    assert cluster.others["configmaps"] == {}
+
+
+def test_what_a_selector_selects_is_left_to_the_watch() -> None:
+    async def scenario(server: ApiServer, cache: Cache) -> None:
+        del server
+        cache.follow(CONFIG_MAPS, Scope(labels="app=yes"))
+        await asyncio.sleep(1)  # virtual
+        item = ConfigMap(metadata=Meta(name="a", namespace="default", resource_version="1000"))
+        assert not cache.note(CONFIG_MAPS, item)
+
+    cluster, _ = watched(scenario)
+    assert cluster.others["configmaps"] == {}

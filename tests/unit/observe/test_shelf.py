@@ -129,3 +129,91 @@ def test_repeating_any_part_of_the_history_changes_nothing(history: list[tuple[s
         back = data.draw(st.integers(0, 2))
         assert repeated.apply(events[max(0, place - back) : place + 1]) == 0
     assert repeated.objects == once.objects
+
+
+def test_our_own_write_is_seen_at_once_and_the_watch_still_tells_everything() -> None:
+    shelf = a_shelf(a_node("n1", version=5))
+    assert shelf.note(a_node("n1", version=12))
+    assert shelf.objects["n1"].metadata.resource_version == "12"
+    assert shelf.version == "10", "else the watch would skip what others did before us"
+    assert shelf.apply([modified("n2", 11), modified("n1", 12)]) == 1, "our own write is no news a second time"
+    assert set(shelf.objects) == {"n1", "n2"}
+
+
+def test_our_own_write_that_is_older_than_what_we_know_is_no_news() -> None:
+    shelf = a_shelf(a_node("n1", version=9))
+    before = shelf.objects
+    assert not shelf.note(a_node("n1", version=8))
+    assert not shelf.note(a_node("n1", version=9))
+    assert not shelf.note(Node(metadata=Meta(name="n1"))), "what was never stored has no version"
+    assert shelf.objects is before
+
+
+def test_our_own_write_does_not_bring_back_what_was_deleted_since() -> None:
+    shelf = a_shelf(version=10)
+    assert not shelf.note(a_node("n1", version=9)), "the list is later and does not have it"
+    shelf.apply([Event("ADDED", a_node("n2", version=11)), Event("DELETED", a_node("n2", version=13))])
+    assert not shelf.note(a_node("n2", version=12))
+    assert not shelf.objects
+
+
+def test_our_own_write_can_be_read_even_if_the_one_before_could_not() -> None:
+    shelf = a_shelf()
+    shelf.apply([UnreadableEvent("ADDED", SetAside("n1", "11", "why"))])
+    assert shelf.note(a_node("n1", version=12))
+    assert not shelf.set_aside
+    assert "n1" in shelf.objects
+
+
+def test_a_list_that_was_under_way_does_not_lose_our_own_write() -> None:
+    shelf = a_shelf(a_node("n1", version=5))
+    shelf.note(a_node("n1", version=22))
+    shelf.note(a_node("n2", version=23))
+    shelf.replace(Contents({"n1": a_node("n1", version=5)}, {"n2": SetAside("n2", "6", "why")}), "20")
+    assert [node.metadata.resource_version for node in shelf.objects.values()] == ["22", "23"]
+    assert not shelf.set_aside
+
+
+def test_our_own_write_does_not_outlive_a_second_list_or_one_that_is_later() -> None:
+    shelf = a_shelf()
+    shelf.note(a_node("n1", version=22))
+    shelf.replace(Contents(), "20")
+    assert "n1" in shelf.objects
+    shelf.replace(Contents(), "21")
+    assert not shelf.objects, "the server was restored from a backup: it has never heard of it"
+    shelf.note(a_node("n2", version=23))
+    shelf.replace(Contents(), "24")
+    assert not shelf.objects, "it was deleted before the list"
+
+
+def test_a_list_decides_about_what_the_watch_has_confirmed() -> None:
+    shelf = a_shelf()
+    shelf.note(a_node("n1", version=22))
+    shelf.note(a_node("n2", version=23))
+    shelf.apply([Event("ADDED", a_node("n1", version=22)), Event("ADDED", a_node("n2", version=23))])
+    shelf.apply([Event("DELETED", a_node("n2", version=24))])
+    shelf.replace(Contents(), "20")
+    assert not shelf.objects
+
+
+def test_a_late_event_confirms_nothing() -> None:
+    shelf = a_shelf(a_node("n1", version=5))
+    shelf.note(a_node("n1", version=22))
+    assert shelf.apply([modified("n1", 21)]) == 0
+    shelf.replace(Contents(), "20")
+    assert shelf.objects["n1"].metadata.resource_version == "22"
+
+
+def test_our_own_write_to_what_is_being_deleted_is_seen_as_being_deleted() -> None:
+    shelf = a_shelf(a_node("n1", version=5))
+    shelf.note(Node(metadata=Meta(name="n1", resource_version="12", deletion_timestamp=T0)))
+    assert shelf.objects["n1"].metadata.deletion_timestamp == T0
+    shelf.apply([Event("DELETED", a_node("n1", version=13))])
+    assert not shelf.objects
+
+
+def test_a_picture_that_was_handed_out_does_not_show_our_own_write() -> None:
+    shelf = a_shelf(a_node("n1", version=5))
+    before = shelf.objects
+    shelf.note(a_node("n1", version=12))
+    assert before["n1"].metadata.resource_version == "5"

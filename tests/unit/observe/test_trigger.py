@@ -49,3 +49,50 @@ def test_a_moment_that_has_passed_wakes_at_once() -> None:
         return await trigger.wait(), clock.monotonic()
 
     assert run(main) == (Cause.TIMER, 0.0)
+
+
+def test_of_all_who_ask_the_earliest_counts() -> None:
+    async def main(clock: VirtualClock) -> list[tuple[Cause, float]]:
+        trigger = Trigger(clock, resync_seconds=300)
+        for moment in (50.0, 20.0, None, 30.0):
+            trigger.wake_at(moment)
+        return [(await trigger.wait(), clock.monotonic()), (await trigger.wait(), clock.monotonic())]
+
+    assert run(main) == [(Cause.TIMER, 20.0), (Cause.RESYNC, 320.0)]
+
+
+def test_who_asks_while_we_wait_is_heard() -> None:
+    async def main(clock: VirtualClock) -> tuple[Cause, float]:
+        trigger = Trigger(clock, resync_seconds=300)
+        trigger.wake_at(50.0)
+        loop = asyncio.get_running_loop()
+        loop.call_at(10.0, trigger.wake_at, 60.0)
+        loop.call_at(11.0, trigger.wake_at, 15.0)
+        loop.call_at(15.0, trigger.wake_at, 14.0)  # at the very moment: it wakes anyway
+        return await trigger.wait(), clock.monotonic()
+
+    assert run(main) == (Cause.TIMER, 15.0)
+
+
+def test_a_pass_settles_what_was_asked_before_it() -> None:
+    async def main(clock: VirtualClock) -> list[tuple[Cause, float]]:
+        trigger = Trigger(clock, resync_seconds=300, settle_seconds=1)
+        trigger.wake_at(50.0)
+        trigger.changed()
+        asyncio.get_running_loop().call_at(0.5, trigger.wake_at, 40.0)
+        return [(await trigger.wait(), clock.monotonic()), (await trigger.wait(), clock.monotonic())]
+
+    assert run(main) == [(Cause.CHANGE, 1.0), (Cause.RESYNC, 301.0)]
+
+
+def test_a_wait_that_is_cancelled_leaves_the_trigger_usable() -> None:
+    async def main(clock: VirtualClock) -> tuple[Cause, float]:
+        trigger = Trigger(clock, resync_seconds=300)
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(trigger.wait())
+            await asyncio.sleep(10)  # virtual
+            waiting.cancel()
+        trigger.wake_at(20.0)
+        return await trigger.wait(), clock.monotonic()
+
+    assert run(main) == (Cause.TIMER, 20.0)
