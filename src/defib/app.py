@@ -6,24 +6,37 @@ Observing, deciding and acting know nothing of each other; they meet here.
 import asyncio
 import os
 from collections import deque
-from datetime import datetime
-from typing import NoReturn
+from datetime import datetime, timedelta
+from typing import Any, NoReturn
 
 import msgspec
 import structlog
 
 from defib import __version__
+from defib.act.executor import Executor, Hooks, Terms
+from defib.act.outcome import Done, Failed, Outcome
 from defib.clock import Clock, SystemClock
 from defib.config import Settings
 from defib.decide.changes import Change, What, changes
-from defib.kube.client import Answer, Client
+from defib.decide.doubt import brake_reason
+from defib.decide.plan import NOTHING, Plan, decide
+from defib.decide.rules import Rules
+from defib.decide.wanted import wanted_kinds
+from defib.kube.client import Answer, Client, Scope
+from defib.kube.discovery import Discovery
 from defib.kube.errors import Forbidden, KubeError
 from defib.kube.http import connect
-from defib.kube.kinds import LEASES, NODES
+from defib.kube.kinds import CONFIG_MAPS, LEASES, NODE_HEALTH_CHECKS, NODES, Kind
 from defib.kube.limits import Limits
 from defib.kube.transport import Request, Transport
+from defib.model import medik8s
+from defib.model.action import Action, MarkRemediation, StartRemediation, TellEvent, WriteStatus
 from defib.model.cluster import HEARTBEAT_NAMESPACE, Cluster
-from defib.observe.cache import HEARTBEATS_NAME, Cache
+from defib.model.mandate import Mandate
+from defib.model.meta import Resource
+from defib.observe.answers import ApiHealth
+from defib.observe.cache import HEARTBEATS_NAME, LOCKS_NAME, Cache
+from defib.observe.remediators import Remediators
 from defib.observe.trigger import Trigger
 from defib.observe.watch import Patience
 from defib.telemetry.metrics import Metrics
@@ -47,9 +60,10 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """What the operator sees, for whoever looks at it: probes, the demo, later the dashboard."""
+    """What the operator sees and thinks, for whoever looks at it: probes, the demo, later the dashboard."""
 
     cluster: Cluster
+    plan: Plan = NOTHING
     story: tuple[Told, ...] = ()
 
 
@@ -61,13 +75,22 @@ class Operator:
         self._settings = settings
         self._metrics = metrics
         self._trigger = Trigger(clock, resync_seconds=settings.resync_seconds)
-        self._client = Client(
-            transport,
-            clock,
-            limits=Limits(in_flight=settings.requests_in_flight, per_second=settings.requests_per_second),
-            on_answer=self._answered,
-        )
+        limits = Limits(in_flight=settings.requests_in_flight, per_second=settings.requests_per_second)
+        self._client = Client(transport, clock, limits=limits, on_answer=self._answered)
         self._cache = Cache(self._client, clock, self, Patience(stall_seconds=settings.watch_stall_seconds))
+        self._cache.follow(NODE_HEALTH_CHECKS, optional=True)
+        self._cache.follow(LEASES, Scope(namespace=settings.lock_namespace), name=LOCKS_NAME, optional=True)
+        self._cache.follow(CONFIG_MAPS, Scope(namespace=settings.namespace), optional=True)
+        # On its own client: that somebody's aggregated API is broken is no reason to doubt the API server.
+        discovery = Discovery(Client(transport, clock, limits=limits, on_answer=self._counted))
+        self._remediators = Remediators(self._cache, discovery, clock, self._trigger.changed)
+        hooks = Hooks(stop=self._braked, note=self._wrote, on_ended=self._ended)
+        terms = Terms(lock_namespace=settings.lock_namespace)
+        self._executor = Executor(self._client, discovery, clock, hooks, terms)
+        self._api_health = ApiHealth()
+        self._rules = rules_of(settings)
+        self._mandate = Mandate("alone")  # one replica: nobody else could have it
+        self._has_seen_all = False
         self._story: deque[Told] = deque(maxlen=STORY_LENGTH)
         self._last_pass = clock.monotonic()
         self._measured: set[str] = set()
@@ -92,6 +115,8 @@ class Operator:
         """Watch and make passes until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._cache.run(), name="cache")
+            group.create_task(self._remediators.run(), name="remediators")
+            group.create_task(self._executor.run(), name="executor")
             group.create_task(self._passes(), name="passes")
 
     async def close(self) -> None:
@@ -107,20 +132,70 @@ class Operator:
 
     def _one_pass(self) -> None:
         started = self._clock.monotonic()
-        cluster = self._cache.snapshot(self._clock.now())
+        cluster = self._look()
         for change in changes(self.picture.cluster, cluster):
             self._story.append(Told(cluster.now, change))
             # Every node joins once at each start: that is for a table, not for a log of 5,000 lines.
             tell = log.debug if change.what is What.JOINED else log.info
             tell("cluster changed", subject=change.subject, what=change.what, why=change.why)
-        self.picture = Picture(cluster, tuple(self._story))
+        self._has_seen_all = self._has_seen_all or cluster.complete
+        plan = self._decide(cluster) if self._has_seen_all else NOTHING
+        self.picture = Picture(cluster, plan, tuple(self._story))
         self._measure(cluster)
+        self._measure_checks(plan)
         self._last_pass = self._clock.monotonic()
         self._metrics.passed(self._last_pass - started)
 
+    def _look(self) -> Cluster:
+        doubt = self._api_health.doubt(self._clock.monotonic())
+        return msgspec.structs.replace(
+            self._cache.snapshot(self._clock.now()),
+            kinds=self._remediators.kinds,
+            doubts=(doubt,) if doubt else (),
+            underway=self._executor.underway,
+            failures=self._executor.failures,
+        )
+
+    def _decide(self, cluster: Cluster) -> Plan:
+        started = self._clock.monotonic()
+        plan = decide(cluster, self._rules, self.picture.plan)
+        self._metrics.decided(self._clock.monotonic() - started)
+        self._remediators.want(wanted_kinds(plan, cluster, self._rules))
+        self._executor.carry_out(plan.actions, self._mandate)
+        if plan.wake_at is not None:
+            self._trigger.wake_at(started + max((plan.wake_at - cluster.now).total_seconds(), 0.0))
+        self._trigger.wake_at(self._executor.next_retry)
+        return plan
+
+    # What the executor asks and tells on the way.
+
+    def _braked(self) -> str:
+        """As it is at this very moment: the plan may be a second old when its last action begins."""
+        return brake_reason(self._cache.snapshot(self._clock.now()), self._rules)
+
+    def _wrote(self, kind: Kind[Any], item: Resource) -> None:
+        if self._cache.note(kind, item):
+            self._trigger.changed()
+
+    def _ended(self, action: Action, outcome: Outcome) -> None:
+        match action, outcome:
+            case WriteStatus(), Done():
+                self._executor.tell(action.tells, self._mandate)
+                for one in action.ended:
+                    self._metrics.ended(one.node, one.namespace, one.kind, one.seconds, action.check)
+            case StartRemediation(), Done():
+                self._metrics.started(action.check)
+            case MarkRemediation(), Done() if medik8s.OLD_REMEDIATION in action.annotations:
+                self._metrics.old(action.node)
+            case _, Failed():
+                self._metrics.action_failed(type(action).__name__)
+        if not isinstance(action, TellEvent):
+            self._trigger.changed()
+
     def _measure(self, cluster: Cluster) -> None:
         blind = {blindness.kind: blindness.since for blindness in cluster.blind}
-        held = {"nodes": cluster.nodes, HEARTBEATS_NAME: cluster.heartbeats, **cluster.others}
+        held = {"nodes": cluster.nodes, HEARTBEATS_NAME: cluster.heartbeats, LOCKS_NAME: cluster.locks}
+        held |= cluster.others
         for kind in self._measured - held.keys():
             self._metrics.forget(kind)
         self._measured = set(held)
@@ -128,6 +203,23 @@ class Operator:
             aside = sum(1 for item in cluster.unread if item.kind == kind)
             self._metrics.holds(kind, cached=len(objects), set_aside=aside)
             self._metrics.blind(kind, blind.get(kind))
+
+    def _measure_checks(self, plan: Plan) -> None:
+        ongoing: set[tuple[str, str, str]] = set()
+        counts = {}
+        for name, check in plan.checks.items():
+            nodes = check.status.unhealthy_nodes or ()
+            started = [(node, one.resource) for node in nodes for one in node.remediations or ()]
+            ongoing |= {(node.name, resource.namespace, resource.kind) for node, resource in started}
+            counts[name] = (
+                check.status.observed_nodes or 0,
+                check.status.healthy_nodes or 0,
+                len(nodes),
+                sum(1 for node in nodes if node.remediations),
+                frozenset(gate.name for gate in check.gates if not gate.is_open),
+            )
+        self._metrics.checked(counts)
+        self._metrics.ongoing(ongoing)
 
     def _not_alive(self) -> tuple[str, ...]:
         limit = 2 * self._settings.resync_seconds + FIRST_CONTACT_SECONDS
@@ -140,6 +232,10 @@ class Operator:
         )
 
     def _answered(self, answer: Answer) -> None:
+        self._api_health.answered(answer, self._clock.monotonic())
+        self._counted(answer)
+
+    def _counted(self, answer: Answer) -> None:
         self._metrics.answered(answer.verb, answer.code, answer.seconds)
 
     # The cache's witness: what it sees is counted, and wakes the next pass.
@@ -155,6 +251,16 @@ class Operator:
 
     def sight_changed(self, name: str) -> None:  # noqa: ARG002  whichever it was, the next pass looks at all
         self._trigger.changed()
+
+
+def rules_of(settings: Settings) -> Rules:
+    return Rules(
+        namespace=settings.namespace,
+        lock_namespace=settings.lock_namespace,
+        brake_setting=settings.brake == "on",
+        upgrade_signals=settings.upgrade_signals,
+        upgrade_limit=timedelta(seconds=settings.upgrade_limit_seconds),
+    )
 
 
 async def run(settings: Settings) -> None:

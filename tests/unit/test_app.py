@@ -9,6 +9,7 @@ import pytest
 from defib.app import Operator, StartFailed
 from defib.config import Settings
 from defib.kube.kinds import LEASES
+from defib.model import medik8s
 from defib.model.cluster import HEARTBEAT_NAMESPACE
 from defib.simulate.faults import Fault, Refuse
 from defib.simulate.in_process import InProcess
@@ -37,12 +38,15 @@ def operate(scenario: Scenario) -> Operator:
 def test_it_is_ready_when_it_sees_everything_and_says_why_when_it_does_not() -> None:
     async def scenario(server: ApiServer, operator: Operator) -> None:
         probes = operator.probes()
-        assert [line.split(":")[0] for line in probes.not_ready()] == ["nodes", "heartbeats"]
+        core = ["nodes", "heartbeats", medik8s.CHECKS, "locks", "configmaps"]
+        assert [line.split(":")[0] for line in probes.not_ready()] == core
         await asyncio.sleep(1)  # virtual
         assert probes.not_ready() == ()
         server.stop()
         await asyncio.sleep(1)  # virtual
-        assert [line.split(" since")[0] for line in probes.not_ready()] == ["nodes: blind", "heartbeats: blind"]
+        # Without its CRD there are no checks: that is no blindness.
+        blind = [f"{kind}: blind" for kind in core if kind != medik8s.CHECKS]
+        assert [line.split(" since")[0] for line in probes.not_ready()] == blind
         server.start()
         await asyncio.sleep(60)  # virtual
         assert probes.not_ready() == ()

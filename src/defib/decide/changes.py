@@ -43,7 +43,7 @@ def _sight(before: Cluster, after: Cluster) -> Iterator[Change]:
     now = {blindness.kind: blindness.why for blindness in after.blind}
     for kind in sorted(now.keys() - was):
         yield Change(kind, What.BLIND, now[kind])
-    for kind in sorted(was - now.keys()):
+    for kind in sorted(was - now.keys() - after.absent.keys()):
         yield Change(kind, What.SEES)
 
 

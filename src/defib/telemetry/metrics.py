@@ -1,10 +1,14 @@
 """Every metric there is, declared once in a table; the reference page is made from it.
 
 Each Metrics object has its own registry, so that several operators can live in one process. Labels are taken from
-small closed sets only: a node or pod name as a label would cost memory here and in every Prometheus that reads us.
+small closed sets only: a node or pod name as a label would cost memory here and in every Prometheus that reads us. The
+three `nodehealthcheck_…` metrics are the exception, because dashboards know them with those labels: of what is over,
+only the most recent is kept.
 """
 
 import platform
+import re
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Literal
 
@@ -17,6 +21,12 @@ from defib import __version__
 CONTENT_TYPE = prometheus_client.CONTENT_TYPE_PLAIN_0_0_4
 REQUEST_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 PASS_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+UNHEALTHY_BUCKETS = (30.0, 60.0, 120.0, 180.0, 240.0, 300.0, 600.0, 1200.0, 2400.0, 3600.0)
+KEPT_MAX = 100  # series of nodes that are over and done with
+
+Ongoing = tuple[str, str, str]  # a node, and the namespace and kind of its remediation
+Counts = tuple[int, int, int, int, Collection[str]]  # of COUNTED, and the names of the gates that are closed
+COUNTED = ("observed", "healthy", "unhealthy", "remediating")
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +99,61 @@ PASS_SECONDS = Metric(
     buckets=PASS_BUCKETS,
     help="How long one look at the whole cluster took.",
 )
+DECIDE_SECONDS = Metric(
+    name="defib_decide_seconds",
+    type="histogram",
+    buckets=PASS_BUCKETS,
+    help="How long it took to conclude from one look at the cluster what should be done.",
+)
+CHECK_NODES = Metric(
+    name="defib_check_nodes",
+    type="gauge",
+    labels=("check", "state"),
+    help="Nodes of a NodeHealthCheck: observed (all that it selects), healthy, unhealthy, remediating.",
+)
+GATE_CLOSED = Metric(
+    name="defib_gate_closed",
+    type="gauge",
+    labels=("check", "gate"),
+    help="1 while this gate holds back new remediations of a NodeHealthCheck; absent while it is open.",
+)
+STARTED = Metric(
+    name="defib_remediations_started_total",
+    type="counter",
+    labels=("check",),
+    help="Remediations that were created.",
+)
+ENDED = Metric(
+    name="defib_remediations_ended_total",
+    type="counter",
+    labels=("check",),
+    help="Remediations that are over: their node is healthy again, or gone.",
+)
+FAILED = Metric(
+    name="defib_actions_failed_total",
+    type="counter",
+    labels=("action",),
+    help="Actions that did not work, by what they were to do. They are tried again.",
+)
+OLD_REMEDIATION = Metric(
+    name="nodehealthcheck_old_remediation_cr",
+    type="counter",
+    labels=("name", "namespace"),
+    help="Remediations that have been there for two days, by node (name); namespace is always empty.",
+)
+ONGOING = Metric(
+    name="nodehealthcheck_ongoing_remediation",
+    type="gauge",
+    labels=("name", "namespace", "remediation"),
+    help="1 while a node (name) is being remediated, by namespace and kind of the remediation; 0 for a while afterwards.",
+)
+UNHEALTHY_SECONDS = Metric(
+    name="nodehealthcheck_unhealthy_node_duration_seconds",
+    type="histogram",
+    labels=("name", "namespace", "remediation"),
+    buckets=UNHEALTHY_BUCKETS,
+    help="How long remediations took from their creation until the node (name) was healthy again or gone.",
+)
 
 METRICS = (
     BUILD,
@@ -101,7 +166,91 @@ METRICS = (
     SET_ASIDE,
     PASSES,
     PASS_SECONDS,
+    DECIDE_SECONDS,
+    CHECK_NODES,
+    GATE_CLOSED,
+    STARTED,
+    ENDED,
+    FAILED,
+    OLD_REMEDIATION,
+    ONGOING,
+    UNHEALTHY_SECONDS,
 )
+
+
+class _OfChecks:
+    """Gauges that exist for as long as their check does, or for as long as a gate is closed."""
+
+    def __init__(self, nodes: Gauge, closed: Gauge) -> None:
+        self._nodes = nodes
+        self._closed = closed
+        self._known: set[str] = set()
+        self._shut: set[tuple[str, str]] = set()
+
+    def set(self, checks: Mapping[str, Counts]) -> None:
+        for check, (*counts, _) in checks.items():
+            for state, count in zip(COUNTED, counts, strict=True):
+                self._nodes.labels(check, state).set(count)
+        for check in self._known - checks.keys():
+            self._nodes.remove_by_labels({"check": check})
+        self._known = set(checks)
+        shut = {(check, gate) for check, counts in checks.items() for gate in counts[-1]}
+        for labels in self._shut - shut:
+            self._closed.remove(*labels)
+        for labels in shut - self._shut:
+            self._closed.labels(*labels).set(1)
+        self._shut = shut
+
+
+class _OfNodes:
+    """What dashboards know from upstream: a series for each node that is, or was lately, being remediated."""
+
+    def __init__(self, *, old: Gauge, ongoing: Gauge, unhealthy: Histogram) -> None:
+        self._old = old
+        self._ongoing = ongoing
+        self._unhealthy = unhealthy
+        self._present: frozenset[Ongoing] = frozenset()
+        self._latest_old = _Latest(old)
+        self._latest_over = _Latest(ongoing)
+        self._latest_ended = _Latest(unhealthy)
+
+    def set_ongoing(self, remediations: Collection[Ongoing]) -> None:
+        present = frozenset(remediations)
+        for labels in present - self._present:
+            self._latest_over.release(labels)
+            self._ongoing.labels(*labels).set(1)
+        for labels in sorted(self._present - present):
+            self._ongoing.labels(*labels).set(0)
+            self._latest_over.keep(labels)
+        self._present = present
+
+    def ended(self, labels: Ongoing, seconds: float) -> None:
+        self._unhealthy.labels(*labels).observe(seconds)
+        self._latest_ended.keep(labels)
+
+    def old(self, node: str) -> None:
+        self._old.labels(node, "").inc()
+        self._latest_old.keep((node, ""))
+
+
+class _Latest:
+    """The series that had something new most recently. One too many, and the one that has waited longest is removed."""
+
+    def __init__(self, series: Gauge | Histogram) -> None:
+        self._series = series
+        self._kept: dict[tuple[str, ...], None] = {}  # in the order in which something happened
+
+    def keep(self, labels: tuple[str, ...]) -> None:
+        self._kept.pop(labels, None)
+        self._kept[labels] = None
+        while len(self._kept) > KEPT_MAX:
+            oldest = next(iter(self._kept))
+            del self._kept[oldest]
+            self._series.remove(*oldest)
+
+    def release(self, labels: tuple[str, ...]) -> None:
+        """It is not over after all, so it does not count among those that may be removed."""
+        self._kept.pop(labels, None)
 
 
 class Metrics:
@@ -120,6 +269,16 @@ class Metrics:
         self._set_aside = self._gauge(SET_ASIDE)
         self._passes = self._counter(PASSES)
         self._pass_seconds = self._histogram(PASS_SECONDS)
+        self._decide_seconds = self._histogram(DECIDE_SECONDS)
+        self._of_checks = _OfChecks(self._gauge(CHECK_NODES), self._gauge(GATE_CLOSED))
+        self._started = self._counter(STARTED)
+        self._ended = self._counter(ENDED)
+        self._failed = self._counter(FAILED)
+        self._of_nodes = _OfNodes(
+            old=self._bare_counter(OLD_REMEDIATION),
+            ongoing=self._gauge(ONGOING),
+            unhealthy=self._histogram(UNHEALTHY_SECONDS),
+        )
         self._gauge(BUILD).labels(__version__, platform.python_version()).set(1)
 
     def answered(self, verb: str, code: str, seconds: float) -> None:
@@ -148,13 +307,46 @@ class Metrics:
         self._passes.inc()
         self._pass_seconds.observe(seconds)
 
+    def decided(self, seconds: float) -> None:
+        self._decide_seconds.observe(seconds)
+
+    def checked(self, checks: Mapping[str, Counts]) -> None:
+        """How all checks stand now. One that is not among them any more is forgotten."""
+        self._of_checks.set(checks)
+
+    def started(self, check: str) -> None:
+        self._started.labels(check).inc()
+
+    def ended(self, node: str, namespace: str, kind: str, seconds: float, check: str = "") -> None:
+        """A remediation is over, so long after it was created."""
+        self._ended.labels(check).inc()
+        self._of_nodes.ended((node, namespace, kind), seconds)
+
+    def ongoing(self, remediations: Collection[Ongoing]) -> None:
+        """All that are there now."""
+        self._of_nodes.set_ongoing(remediations)
+
+    def old(self, node: str) -> None:
+        """A remediation of this node has just been found to be old."""
+        self._of_nodes.old(node)
+
+    def action_failed(self, action: str) -> None:
+        self._failed.labels(action).inc()
+
     def render(self) -> bytes:
         """The text that Prometheus reads. Slow with many series, so call it in a thread."""
-        return generate_latest(self._registry)
+        text = generate_latest(self._registry)
+        text = text.replace(_type_line(OLD_REMEDIATION, "gauge"), _type_line(OLD_REMEDIATION, "counter"))
+        return _WHOLE_BUCKET.sub(rb'\1"', text)
 
     def _counter(self, row: Metric) -> Counter:
         assert row.type == "counter"
         return Counter(row.name, row.help, row.labels, registry=self._registry)
+
+    def _bare_counter(self, row: Metric) -> Gauge:
+        """The library writes `_total` behind every counter's name, and this one is known without: see `render`."""
+        assert row.type == "counter"
+        return Gauge(row.name, row.help, row.labels, registry=self._registry)
 
     def _gauge(self, row: Metric) -> Gauge:
         assert row.type == "gauge"
@@ -163,3 +355,11 @@ class Metrics:
     def _histogram(self, row: Metric) -> Histogram:
         assert row.type == "histogram"
         return Histogram(row.name, row.help, row.labels, buckets=row.buckets, registry=self._registry)
+
+
+# Queries that were written for upstream ask for le="300"; the library writes 300.0.
+_WHOLE_BUCKET = re.compile(rf'^({UNHEALTHY_SECONDS.name}_bucket{{le="\d+)\.0"'.encode(), re.MULTILINE)
+
+
+def _type_line(row: Metric, kind: str) -> bytes:
+    return f"# TYPE {row.name} {kind}\n".encode()

@@ -1,0 +1,1 @@
+"""PLAN → API SERVER: does what was decided, with a mandate, a live look and preconditions."""

@@ -1,0 +1,209 @@
+"""One function per Action: what is looked at again, which request is sent, and how it can end.
+
+What the world refuses is a KubeError; that the world has changed is an ordinary end. Nothing here decides.
+"""
+
+import hashlib
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from defib.act.locks import take_lock
+from defib.act.means import REQUEST_SECONDS, Means
+from defib.act.outcome import Done, Held, Outcome, Stale, Withheld
+from defib.act.start import start_remediation
+from defib.kube.client import Deletion, JsonPatch, Merge
+from defib.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, ServerFailed, Unreachable
+from defib.kube.kinds import EVENTS, LEASES, NODE_HEALTH_CHECKS, NODES
+from defib.model import medik8s
+from defib.model.action import (
+    Action,
+    ClearNodeAnnotation,
+    EndRemediation,
+    HoldLock,
+    MarkRemediation,
+    ReleaseLock,
+    StartRemediation,
+    TellEvent,
+    WriteStatus,
+)
+from defib.model.mandate import Mandate
+from defib.model.node import Node
+
+EVENT_NAMESPACE = "default"  # where the Event objects of cluster-wide things have to be
+MESSAGE_MAX = 1024
+NAME_MAX = 253
+DIGEST_LENGTH = 16
+HTTP_UNPROCESSABLE = 422
+
+
+async def apply(means: Means, action: Action, mandate: Mandate) -> Outcome:  # noqa: C901, PLR0911  a case for each
+    """Do it, under this mandate. Raises KubeError."""
+    match action:
+        case StartRemediation():
+            return await start_remediation(means, action, mandate)
+        case EndRemediation():
+            return await end_remediation(means, action, mandate)
+        case MarkRemediation():
+            return await mark_remediation(means, action)
+        case HoldLock():
+            return await hold_lock(means, action)
+        case ReleaseLock():
+            return await release_lock(means, action)
+        case ClearNodeAnnotation():
+            return await clear_node_annotation(means, action)
+        case WriteStatus():
+            return await write_status(means, action)
+        case TellEvent():
+            return await tell_event(means, action)
+
+
+async def end_remediation(means: Means, action: EndRemediation, mandate: Mandate) -> Outcome:
+    target = action.target
+    ref = await means.address(target.kind, target.name, target.namespace)
+    if ref is None:
+        return Stale(f"{target.kind} has another scope now")
+    node = await means.live(NODES.at(action.node))
+    if why := why_not_over(node, action):
+        return Stale(why)
+    if why := means.forbids(mandate):
+        return Withheld(why)
+    try:
+        await means.client.delete(ref, Deletion(uid=target.uid), deadline=REQUEST_SECONDS)
+    except (NotFound, Conflict):  # this one is gone; a namesake is not our business
+        return Done()
+    return Done()
+
+
+def why_not_over(node: Node | None, action: EndRemediation) -> str:
+    """What speaks against ending it; empty when nothing does."""
+    if node is None:
+        return "" if action.node_is_gone else f"node {action.node} is gone"
+    if action.node_is_gone:
+        return f"node {action.node} is there again"
+    for kind, status in action.unless:
+        shown = node.condition(kind)
+        if shown is not None and shown.status == status:
+            return f"{kind} of node {action.node} is {status} again"
+    return ""
+
+
+async def mark_remediation(means: Means, action: MarkRemediation) -> Outcome:
+    target = action.target
+    ref = await means.address(target.kind, target.name, target.namespace)
+    if ref is None:
+        return Stale(f"{target.kind} has another scope now")
+    patch = Merge({"metadata": {"uid": target.uid, "annotations": action.annotations}})
+    try:
+        marked = await means.client.patch(ref, patch, deadline=REQUEST_SECONDS)
+    except (NotFound, Conflict):
+        return Stale(f"{target} is gone")
+    except Invalid as error:
+        if not any(cause.field == "metadata.uid" for cause in error.status.causes):
+            raise
+        return Stale(f"{target} is another one now")
+    means.note(ref.kind, marked)
+    return Done(marked)
+
+
+async def hold_lock(means: Means, action: HoldLock) -> Outcome:
+    locked = await take_lock(means, action.claim)
+    return locked if isinstance(locked, Held) else Done(locked.lease)
+
+
+async def release_lock(means: Means, action: ReleaseLock) -> Outcome:
+    how = Deletion(uid=action.uid, version=action.version)
+    try:
+        await means.client.delete(LEASES.at(action.name, action.namespace), how, deadline=REQUEST_SECONDS)
+    except (NotFound, Conflict):
+        return Stale(f"the lock of node {action.node} is no longer the one we knew")
+    return Done()
+
+
+async def clear_node_annotation(means: Means, action: ClearNodeAnnotation) -> Outcome:
+    path = f"/metadata/annotations/{action.annotation.replace('~', '~0').replace('/', '~1')}"
+    patch = JsonPatch(
+        [
+            {"op": "test", "path": "/metadata/uid", "value": action.node_uid},
+            {"op": "test", "path": path, "value": action.value},
+            {"op": "remove", "path": path},
+        ]
+    )
+    try:
+        node = await means.client.patch(NODES.at(action.node), patch, deadline=REQUEST_SECONDS)
+    except NotFound:
+        return Stale(f"node {action.node} is gone")
+    except Invalid as error:
+        # A test that fails is refused without a cause; a node that breaks a rule is refused with one.
+        if error.status.code != HTTP_UNPROCESSABLE or error.status.causes:
+            raise
+        return Stale(f"{action.annotation} of node {action.node} no longer says {action.value}")
+    means.note(NODES, node)
+    return Done(node)
+
+
+async def write_status(means: Means, action: WriteStatus) -> Outcome:
+    ref = NODE_HEALTH_CHECKS.at(action.check)
+    patch = {"metadata": {"uid": action.uid, "resourceVersion": action.version}, "status": action.status}
+    try:
+        check = await means.client.patch(ref, Merge(patch), subresource="status", deadline=REQUEST_SECONDS)
+    except NotFound:
+        return Stale(f"{medik8s.CHECK_KIND} {action.check} is gone")
+    except Conflict:
+        return Stale(f"{medik8s.CHECK_KIND} {action.check} is newer than what was judged")
+    except (ServerFailed, Unreachable):  # who asked must know whether it was written: what is told depends on it
+        there = await means.live(ref)
+        if there is None or not _says(there.status, msgspec.to_builtins(action.status)):
+            raise
+        check = there
+    means.note(NODE_HEALTH_CHECKS, check)
+    return Done(check)
+
+
+async def tell_event(means: Means, action: TellEvent) -> Outcome:
+    try:
+        event = await means.client.create(
+            EVENTS, event_body(action), namespace=EVENT_NAMESPACE, deadline=REQUEST_SECONDS
+        )
+    except AlreadyExists:  # an earlier attempt whose answer was lost
+        return Done()
+    return Done(event)
+
+
+def event_body(action: TellEvent) -> dict[str, Any]:
+    """The same news at the same moment has the same name, so that it is told once."""
+    news = f"{action.reason}\n{action.message}\n{action.at.isoformat()}"
+    digest = hashlib.sha256(news.encode()).hexdigest()[:DIGEST_LENGTH]
+    prefix = action.check[: NAME_MAX - DIGEST_LENGTH - 1].rstrip("-.")
+    message = f"{medik8s.EVENT_PREFIX}{action.message}".encode()[:MESSAGE_MAX].decode(errors="ignore")
+    return {
+        "metadata": {"name": f"{prefix}.{digest}", "namespace": EVENT_NAMESPACE},
+        "involvedObject": {
+            "apiVersion": medik8s.API_VERSION,
+            "kind": medik8s.CHECK_KIND,
+            "name": action.check,
+            "uid": action.uid,
+        },
+        "type": "Warning" if action.is_warning else "Normal",
+        "reason": action.reason,
+        "message": message,
+        "source": {"component": medik8s.EVENT_SOURCE},
+        "reportingComponent": medik8s.EVENT_SOURCE,
+        "firstTimestamp": _stamp(action.at),
+        "lastTimestamp": _stamp(action.at),
+        "count": 1,
+    }
+
+
+def _says(shown: Any, patch: Any) -> bool:
+    """Whether a merge patch would change nothing any more."""
+    if not isinstance(patch, dict):
+        return bool(shown == patch)
+    return isinstance(shown, dict) and all(
+        name not in shown if wanted is None else _says(shown.get(name), wanted) for name, wanted in patch.items()
+    )
+
+
+def _stamp(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

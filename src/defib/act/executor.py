@@ -1,0 +1,218 @@
+"""Carries out what was decided: at once, side by side, within bounds, and only while the mandate lasts.
+
+What fails is remembered and waits, longer each time; it never holds up anything else. A bug of ours ends the executor,
+and with it the operator: the next leader starts from what stands in the cluster.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+import structlog
+
+from defib.act.apply import apply
+from defib.act.ledger import Ledger
+from defib.act.means import Means, Note
+from defib.act.outcome import Done, Failed, Held, Outcome, Stale, Taken, Withheld
+from defib.clock import Clock
+from defib.kube.client import Client
+from defib.kube.discovery import Discovery
+from defib.kube.errors import KubeError, Refused, ServerFailed, Throttled, Unreachable
+from defib.model import medik8s
+from defib.model.action import Action, EndRemediation, Failure, StartRemediation, TellEvent, WriteStatus
+from defib.model.mandate import Mandate
+
+log = structlog.get_logger("act")
+
+TELLERS = 4  # Event objects must not take the place of remediations, however many there are
+UNTOLD_MAX = 1000
+TELLING_TRIES = 5
+
+_RANKS: dict[type[Action], int] = {StartRemediation: 0, EndRemediation: 0, WriteStatus: 2, TellEvent: 3}
+_RANK_OF_OTHERS = 1
+
+
+class Hooks(msgspec.Struct, frozen=True, kw_only=True):
+    """`stop` says why nothing new may be started, or nothing; `note` hears of what we wrote; `on_ended` of each end."""
+
+    stop: Callable[[], str]
+    note: Note
+    on_ended: Callable[[Action, Outcome], None]
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    lock_namespace: str = medik8s.LOCK_NAMESPACE
+    at_once: int = 128
+    deadline_seconds: float = 30.0
+
+
+class Executor:
+    def __init__(self, client: Client, discovery: Discovery, clock: Clock, hooks: Hooks, terms: Terms) -> None:
+        self._means = Means(
+            client=client,
+            discovery=discovery,
+            clock=clock,
+            lock_namespace=terms.lock_namespace,
+            stop=hooks.stop,
+            note=hooks.note,
+        )
+        self._clock = clock
+        self._on_ended = hooks.on_ended
+        self._terms = terms
+        self._ledger = Ledger()
+        self._underway: dict[str, Action] = {}
+        self._untold: dict[str, tuple[TellEvent, Mandate]] = {}
+        self._tellers = 0
+        self._group: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Work until cancelled. Whatever is under way then is given up; the cluster shows how far it came."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self._group = None
+
+    def carry_out(self, actions: Iterable[Action], mandate: Mandate) -> None:
+        """Begin what can begin now, and come back at once.
+
+        `actions` is all that is wanted now: what failed and is not among them is forgotten. What does not fit, or
+        waits after a failure, is left to a later pass; `on_ended` and `next_retry` say when one makes sense.
+        """
+        assert self._group is not None, "nothing can be carried out before run() and after it"
+        wanted = sorted(actions, key=lambda action: _RANKS.get(type(action), _RANK_OF_OTHERS))
+        now = self._clock.monotonic()
+        self._ledger.keep_only({action.key for action in wanted} | self._underway.keys(), now)
+        if not wanted or not mandate.holds(now):
+            return
+        stopped = bool(self._means.stop())
+        for action in wanted:
+            if action.key in self._underway or self._ledger.must_wait(action, now):
+                continue
+            if stopped and isinstance(action, StartRemediation):
+                continue
+            if isinstance(action, TellEvent):
+                self.tell([action], mandate)
+            elif len(self._underway) < self._terms.at_once:
+                self._underway[action.key] = action
+                self._group.create_task(self._perform(action, mandate), name=action.key)
+
+    def tell(self, events: Iterable[TellEvent], mandate: Mandate) -> None:
+        """Tell news, in its own time. Each is asked for once, so none is left to a later pass."""
+        assert self._group is not None, "nothing can be told before run() and after it"
+        for event in events:
+            if event.key in self._underway or event.key in self._untold:
+                continue
+            if len(self._untold) >= UNTOLD_MAX:
+                oldest, _ = self._untold.pop(next(iter(self._untold)))
+                log.warning("too much to tell at once", check=oldest.check, dropped=oldest.message)
+            self._untold[event.key] = (event, mandate)
+            if self._tellers < TELLERS:
+                self._tellers += 1
+                self._group.create_task(self._tell_all(), name="tell events")
+
+    @property
+    def underway(self) -> tuple[Action, ...]:
+        """Begun and not ended, and news that waits to be told."""
+        return (*self._underway.values(), *(event for event, _ in self._untold.values()))
+
+    @property
+    def failures(self) -> Mapping[str, Failure]:
+        """What did not work when it was last tried, by key. `again_in` counts from then."""
+        return self._ledger.failures
+
+    @property
+    def next_retry(self) -> float | None:
+        """The moment (monotonic) from which something that is held back may be tried again."""
+        return self._ledger.next_retry(self._underway.keys())
+
+    async def _perform(self, action: Action, mandate: Mandate) -> None:
+        try:
+            outcome = await self._attempt(action, mandate)
+        finally:
+            del self._underway[action.key]
+        self._ended(action, outcome)
+
+    async def _attempt(self, action: Action, mandate: Mandate) -> Outcome:
+        left = mandate.ends - self._clock.monotonic()
+        if left <= 0:
+            return Withheld("our mandate has ended")
+        seconds = min(self._terms.deadline_seconds, left)
+        try:
+            async with asyncio.timeout(seconds) as deadline:
+                return await apply(self._means, action, mandate)
+        except KubeError as error:
+            passing = isinstance(error, (Unreachable, ServerFailed, Throttled))
+            asked = (error.retry_after if isinstance(error, Refused) else None) or 0.0
+            return Failed(str(error), may_pass=passing, retry_after_seconds=asked)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            why = ", when our mandate ended" if seconds == left else ""
+            return Failed(f"not done within {seconds:g} s{why}", may_pass=True)
+
+    def _ended(self, action: Action, outcome: Outcome) -> None:
+        now = self._clock.monotonic()
+        if isinstance(outcome, Failed):
+            _log_failure(action, self._ledger.failed(action, outcome, now))
+        else:
+            self._ledger.ended(action, now, may_echo=not isinstance(outcome, Withheld))
+            _log_end(action, outcome)
+        self._on_ended(action, outcome)
+
+    async def _tell_all(self) -> None:
+        while self._untold:
+            event, mandate = self._untold.pop(next(iter(self._untold)))
+            self._underway[event.key] = event
+            try:
+                outcome = await self._tell_one(event, mandate)
+            finally:
+                del self._underway[event.key]
+            self._ended(event, outcome)
+        self._tellers -= 1
+
+    async def _tell_one(self, event: TellEvent, mandate: Mandate) -> Outcome:
+        pause = 1.0
+        for _ in range(TELLING_TRIES - 1):
+            outcome = await self._attempt(event, mandate)
+            if not isinstance(outcome, Failed) or not outcome.may_pass:
+                return outcome
+            await asyncio.sleep(max(pause, outcome.retry_after_seconds))
+            pause *= 2
+        return await self._attempt(event, mandate)
+
+
+def _log_failure(action: Action, failure: Failure) -> None:
+    if isinstance(action, TellEvent):
+        log.warning("event not told", check=action.check, reason=action.reason, message=action.message, why=failure.why)
+        return
+    again_in = f"{failure.again_in.total_seconds():g}s"
+    log.warning("action failed", action=action.key, why=failure.why, times=failure.times, again_in=again_in)
+
+
+def _log_end(action: Action, outcome: Outcome) -> None:
+    """A line for each remediation that begins or ends, or does not after all; the rest is for whoever looks closely."""
+    match action, outcome:
+        case StartRemediation(), Done():
+            log.info("remediation started", node=action.node, check=action.check, kind=action.kind.name)
+        case EndRemediation(), Done():
+            log.info("remediation ended", node=action.node, check=action.check, remediation=str(action.target))
+        case StartRemediation(), _:
+            log.info("remediation not started", node=action.node, check=action.check, why=_why(outcome))
+        case EndRemediation(), _:
+            log.info("remediation not ended", node=action.node, check=action.check, why=_why(outcome))
+        case _:
+            log.debug("action ended", action=action.key, how=type(outcome).__name__, why=_why(outcome))
+
+
+def _why(outcome: Outcome) -> str:
+    match outcome:
+        case Done():
+            return ""
+        case Held(by):
+            return f"its lock is held by {by}"
+        case Taken(by):
+            return f"a remediation of that name belongs to {by}"
+        case Stale(why) | Withheld(why) | Failed(why):
+            return why

@@ -1,0 +1,53 @@
+"""What every action is done with: the API server, the time, and whoever must be asked or told on the way."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from defib.clock import Clock
+from defib.kube.client import Client
+from defib.kube.discovery import Discovery
+from defib.kube.errors import NotFound
+from defib.kube.kinds import Kind, R, Ref
+from defib.model.health_check import KindRef
+from defib.model.mandate import Mandate
+from defib.model.meta import Unstructured
+
+REQUEST_SECONDS = 10.0  # so that an action has time left to look what became of a request without an answer
+
+Note = Callable[[Kind[Any], Any], object]
+
+
+class Means(msgspec.Struct, frozen=True, kw_only=True):
+    """`stop` gives the reason why nothing new may be started now, or nothing. `note` hears of what we wrote."""
+
+    client: Client
+    discovery: Discovery
+    clock: Clock
+    lock_namespace: str
+    stop: Callable[[], str]
+    note: Note
+
+    async def live(self, ref: Ref[R]) -> R | None:
+        """As it is now, not as we remember it; None when it is not there."""
+        try:
+            return await self.client.get(ref, deadline=REQUEST_SECONDS)
+        except NotFound:
+            return None
+
+    async def address(self, kind: KindRef, name: str, namespace: str) -> Ref[Unstructured] | None:
+        """Where an object of a kind that was unknown at build time lives; None when the kind has another scope now."""
+        found = await self.discovery.find(kind.group, kind.name, kind.version)
+        if found.namespaced == bool(namespace):
+            return found.at(name, namespace)
+        self.discovery.forget(found)
+        return None
+
+    def forbids(self, mandate: Mandate) -> str:
+        """Why nothing may be written; empty when it may."""
+        return "" if mandate.holds(self.clock.monotonic()) else "our mandate has ended"
+
+    def forbids_start(self, mandate: Mandate) -> str:
+        """Why no remediation may begin; empty when one may."""
+        return self.forbids(mandate) or self.stop()

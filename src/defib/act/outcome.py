@@ -1,0 +1,46 @@
+"""How an action can end. All but `Failed` are ordinary ends: the next pass looks at the world as it is then."""
+
+import msgspec
+
+from defib.model.meta import Resource
+
+
+class Done(msgspec.Struct, frozen=True):
+    """It is as the action wanted it; `result` is the object as the API server has it now, where one is left."""
+
+    result: Resource | None = None
+
+
+class Stale(msgspec.Struct, frozen=True):
+    """The world is no longer the one that was judged, so nothing was done."""
+
+    why: str
+
+
+class Held(msgspec.Struct, frozen=True):
+    """Somebody else holds the lock of the node."""
+
+    by: str
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """The remediation that we wanted to create is there already, and is not ours."""
+
+    by: str
+
+
+class Withheld(msgspec.Struct, frozen=True):
+    """The brake is on, or our mandate has ended."""
+
+    why: str
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """It did not work. `may_pass`: a lost answer or a busy server, where the very same may work a moment later."""
+
+    why: str
+    may_pass: bool = False
+    retry_after_seconds: float = 0.0
+
+
+Outcome = Done | Stale | Held | Taken | Withheld | Failed
