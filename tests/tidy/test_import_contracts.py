@@ -14,13 +14,17 @@ from tests.tidy.repository import ROOT, SOURCE, pyproject
 LAYERS = "Data flows one way"
 PURE = "The core is pure"
 HTTP = "Only kube and the probes speak HTTP"
-APART = "Observing and deciding meet only in app.py"
+APART = "Observing, deciding and acting meet only in app.py"
 CLIENT = "Only these may hold the API client"
 
 # Which contract, by which line in which module. A module that does not exist is made.
 OFFENCES = [
     (LAYERS, "observe/__init__.py", "import defib.web"),
     (LAYERS, "kube/__init__.py", "import defib.telemetry"),
+    (LAYERS, "act/__init__.py", "import defib.hollow"),
+    (LAYERS, "kube/__init__.py", "import defib.act.outcome"),
+    (LAYERS, "console/__init__.py", "import defib.app"),
+    (LAYERS, "web/__init__.py", "import defib.console.look"),
     (LAYERS, "clock.py", "import defib.model"),
     (LAYERS, "heal/__init__.py", '"""A layer that nobody has placed."""'),
     (PURE, "model/__init__.py", "import asyncio"),
@@ -28,10 +32,14 @@ OFFENCES = [
     (PURE, "model/meta.py", "import os"),
     (PURE, "decide/__init__.py", "import time"),
     (APART, "observe/__init__.py", "import defib.decide"),
+    (APART, "act/__init__.py", "import defib.decide"),
     (HTTP, "observe/__init__.py", "import aiohttp"),
+    (HTTP, "act/__init__.py", "import aiohttp"),
+    (HTTP, "console/__init__.py", "import aiohttp"),
     (HTTP, "telemetry/__init__.py", "import socket"),
     (CLIENT, "web/__init__.py", "import defib.kube.client"),
     (CLIENT, "cli/__init__.py", "import defib.kube.client"),
+    (CLIENT, "act/ledger.py", "import defib.kube.client"),
 ]
 
 

@@ -102,7 +102,7 @@ class Executor:
         """Tell news, in its own time. Each is asked for once, so none is left to a later pass."""
         assert self._group is not None, "nothing can be told before run() and after it"
         for event in events:
-            if event.key in self._underway or event.key in self._untold:
+            if event.key in self._underway:
                 continue
             if len(self._untold) >= UNTOLD_MAX:
                 oldest, _ = self._untold.pop(next(iter(self._untold)))

@@ -13,7 +13,7 @@ from defib.act.outcome import Failed
 from defib.model.action import Action, Failure
 
 FIRST_PAUSE_SECONDS = 1.0
-LONGEST_PAUSE_SECONDS = 300.0
+LONGEST_PAUSE_SECONDS = 30.0  # what a person mends (a role, a webhook) works again within half a minute
 # A plan that is made before the watch has told what we did asks for the same again, and so would the next one.
 ECHO_SECONDS = 5.0
 

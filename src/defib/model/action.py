@@ -44,7 +44,7 @@ class StartRemediation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        return f"remediate {self.node} for {self.check}"
+        return f"remediate {self.node} for {self.check} by {self.kind.name} {self.body['metadata']['name']}"
 
 
 class EndRemediation(msgspec.Struct, frozen=True, kw_only=True):
