@@ -21,6 +21,7 @@ from defib.decide.changes import Change, What, changes
 from defib.decide.doubt import brake_reason
 from defib.decide.plan import NOTHING, Plan, decide
 from defib.decide.rules import Rules
+from defib.decide.upgrade import problems
 from defib.decide.wanted import wanted_kinds
 from defib.kube.client import Answer, Client, Scope
 from defib.kube.discovery import Discovery
@@ -46,6 +47,7 @@ log = structlog.get_logger("app")
 
 FIRST_CONTACT_SECONDS = 10.0
 STORY_LENGTH = 100
+ANNOUNCEMENTS_SECONDS = 30.0
 
 
 class StartFailed(Exception):
@@ -91,6 +93,7 @@ class Operator:
         self._rules = rules_of(settings)
         self._mandate = Mandate("alone")  # one replica: nobody else could have it
         self._has_seen_all = False
+        self._announcements = Announcements(clock)
         self._story: deque[Told] = deque(maxlen=STORY_LENGTH)
         self._last_pass = clock.monotonic()
         self._measured: set[str] = set()
@@ -159,6 +162,7 @@ class Operator:
     def _decide(self, cluster: Cluster) -> Plan:
         started = self._clock.monotonic()
         plan = decide(cluster, self._rules, self.picture.plan)
+        self._announcements.look(cluster, self._rules)
         self._metrics.decided(self._clock.monotonic() - started)
         self._remediators.want(wanted_kinds(plan, cluster, self._rules))
         self._executor.carry_out(plan.actions, self._mandate)
@@ -251,6 +255,26 @@ class Operator:
 
     def sight_changed(self, name: str) -> None:  # noqa: ARG002  whichever it was, the next pass looks at all
         self._trigger.changed()
+
+
+class Announcements:
+    """Tells in the log of upgrades that somebody announced in a way that does not count. They rely on it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._due = 0.0
+        self._known: tuple[str, ...] = ()
+
+    def look(self, cluster: Cluster, rules: Rules) -> None:
+        """Now and then: it goes through all nodes, and a mistake of a minute ago is still one."""
+        if "announced" not in rules.upgrade_signals or self._clock.monotonic() < self._due:
+            return
+        self._due = self._clock.monotonic() + ANNOUNCEMENTS_SECONDS
+        wrong = problems(cluster, rules.namespace)
+        for why in wrong:
+            if why not in self._known:
+                log.warning("announced upgrade ignored", why=why)
+        self._known = wrong
 
 
 def rules_of(settings: Settings) -> Rules:

@@ -12,7 +12,7 @@ import msgspec
 from defib.decide.doubt import brake_reason, doubts
 from defib.decide.storm import Storm
 from defib.decide.templates import Disabled
-from defib.decide.upgrade import Signal
+from defib.decide.upgrade import Signal, holding
 from defib.decide.view import View
 from defib.model.health_check import Mode
 from defib.model.verdict import Gate
@@ -133,14 +133,21 @@ def _upgrade(view: View, upgrade: Upgrade) -> Gate:
 
 
 def upgrade_of(view: View) -> Upgrade:
-    """The upgrade that concerns every node of this check, if there is one."""
+    """The upgrade that concerns every node of this check; else one that is stuck on a node of it; else none."""
     signal = next(_everywhere(view), None)
     if signal is None:
-        return Upgrade()
+        return next(_stuck_on_a_node(view), Upgrade())
     known = view.status.condition("Upgrading")
     began = known.last_transition_time if known is not None and known.status == "True" else None
     since = min((moment for moment in (began, signal.since) if moment is not None), default=view.now)
     return Upgrade(signal=signal, since=since, is_stuck=view.now - since > view.ground.rules.upgrade_limit)
+
+
+def _stuck_on_a_node(view: View) -> Iterator[Upgrade]:
+    for name, trouble in view.unhealthy.items() if view.ground.signals else ():
+        signal = holding(view.ground.signals, view.check.name, name)
+        if signal is not None and view.now - trouble.unhealthy_at > view.ground.rules.upgrade_limit:
+            yield Upgrade(signal=signal, since=trouble.unhealthy_at, is_stuck=True)
 
 
 def _everywhere(view: View) -> Iterator[Signal]:
