@@ -2,7 +2,8 @@
 
 import pytest
 
-from defib.config import SETTINGS, Address, BadSettings, Settings, duration, load, seconds
+from defib.config import SETTINGS, BadSettings, Settings, load
+from defib.forms import Address, duration, seconds
 
 NO_FILES: dict[str, str] = {}
 
@@ -210,3 +211,20 @@ def test_no_setting_has_a_name_that_kubernetes_gives_to_a_service() -> None:
     with pytest.raises(BadSettings) as raised:
         loaded(environ=environ)
     assert len(raised.value.problems) == len(environ)
+
+
+def in_file(text: str) -> Settings:
+    return loaded(flags={"config": "settings.yaml"}, files={"settings.yaml": text})
+
+
+def test_on_and_off_in_a_file_are_what_they_look_like() -> None:
+    assert in_file("brake: on\nwatch_only: off").brake == "on"
+    assert in_file("brake: 'off'").brake == "off"
+
+
+def test_a_list_of_names_may_be_written_with_commas_or_as_a_list() -> None:
+    assert loaded(flags={"upgrade_signals": "kured,announced"}).upgrade_signals == ("kured", "announced")
+    assert in_file("upgrade_signals: [kured, kured]").upgrade_signals == ("kured",)
+    assert loaded(flags={"upgrade_signals": "none"}).upgrade_signals == ()
+    with pytest.raises(BadSettings, match="'nonsense' is not none, or some of announced"):
+        loaded(flags={"upgrade_signals": "nonsense"})
