@@ -28,8 +28,10 @@ itself makes for a service called `defib` (`DEFIB_SERVICE_HOST`, `DEFIB_PORT` an
 
 METRICS_HEAD = """# Metrics
 
-Served at `/metrics` of the probes' address in Prometheus text. `kind` is what is watched, such as `nodes`. Besides these there
-are the usual `process_…` metrics (CPU, memory, open files).
+Served at `/metrics` of the probes' address in Prometheus text. `kind` is what is watched, such as `nodes`; `check` is a
+NodeHealthCheck. The three `nodehealthcheck_…` metrics have the names and labels that dashboards know from the medik8s
+operator; their series of nodes that are done with are kept for the latest hundred. Besides these there are the usual
+`process_…` metrics (CPU, memory, open files).
 
 | name | type | labels | meaning |
 |---|---|---|---|
@@ -44,6 +46,9 @@ METRICS_TAIL = """
 | Defib makes no passes | `increase(defib_passes_total[15m]) == 0` |
 | the API server fails or refuses | `sum(rate(defib_api_requests_total{code=~"none\\|4..\\|5.."}[5m])) > 0.1` |
 | objects that cannot be read | `defib_set_aside_objects > 0` |
+| nodes are unhealthy, and something holds remediation back | `sum by (check) (defib_check_nodes{state="unhealthy"}) > 0 and on (check) max by (check) (defib_gate_closed) == 1` |
+| what Defib does keeps failing | `increase(defib_actions_failed_total[15m]) > 3` |
+| a remediation has been going on for an hour | `min_over_time(nodehealthcheck_ongoing_remediation[1h]) == 1 and nodehealthcheck_ongoing_remediation offset 1h == 1` |
 """
 
 

@@ -15,6 +15,7 @@ import click
 
 from defib import __version__
 from defib.config import FILE_VARIABLE, SETTINGS, BadSettings, Setting, Settings, load
+from defib.forms import Duration
 
 KUBECTL_PLUGIN = "kubectl-defib"
 INTERRUPTED = 130
@@ -42,6 +43,21 @@ def _option(setting: Setting) -> Callable[[Command], Command]:
     return click.option(setting.flag, setting.key, metavar=setting.about.form.placeholder, help=text)
 
 
+class Length(click.ParamType[float]):
+    """A time as the settings write it, in seconds."""
+
+    name = "duration"
+
+    def __init__(self, at_least: str, at_most: str) -> None:
+        self._form = Duration(at_least, at_most)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return self._form.read(value)
+        except ValueError:
+            self.fail(f"{value!r} is not {self._form.allowed}", param, ctx)
+
+
 def _settings(flags: dict[str, str | None]) -> Settings:
     given = {key: value for key, value in flags.items() if value is not None}
     return load(given, os.environ, lambda path: Path(path).read_text(encoding="utf-8"))
@@ -51,12 +67,14 @@ def _settings(flags: dict[str, str | None]) -> Settings:
 def cli() -> None:
     """Defib keeps workloads alive when Kubernetes nodes die.
 
-    This version watches a cluster and says what happens to its nodes. It does not act on them yet.
+    It looks after the nodes that NodeHealthChecks select, and can always say why it does something, or does not.
 
     \b
     Examples:
       defib demo                     watch a simulated cluster lose a node; needs nothing else
-      defib run --context staging    watch a real one
+      defib run --context staging    run the operator on a real one
+      defib why worker-7             why a node is, or is not, being remediated
+      defib pause                    nothing destructive is done any more, in the whole cluster
     """  # noqa: D301  the backspace is click's mark for lines that keep their breaks
 
 
@@ -109,6 +127,106 @@ def demo(seconds: float | None, seed: int, speed: float) -> None:
     from defib.cli.demo import run_demo
 
     run_demo(seconds=seconds, seed=seed, speed=speed)
+
+
+# What the answer depends on, besides the cluster: the operator's own settings, as far as they are about deciding.
+DECIDING = ("kubeconfig", "context", "namespace", "lock_namespace", "brake", "upgrade_signals", "upgrade_limit")
+
+
+@cli.command()
+@click.argument("node")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="For people, or for machines.",
+)
+@settings_options(*DECIDING)
+def why(node: str, output: str, **flags: str | None) -> None:
+    """Say why NODE is, or is not, being remediated.
+
+    And what comes next. It reads the cluster as it is now and decides by the operator's rules, without doing anything;
+    no operator needs to run. Where the operator has other settings than the default, give the same ones here.
+
+    \b
+    Examples:
+      defib why worker-7
+      kubectl defib why worker-7 --context staging
+      defib why worker-7 -o json | jq -r '.checks[].gates[] | select(.open | not).message'
+
+    \b
+    Exit codes: 0 here is the answer; 1 there is none, one line says why; 2 the command line is wrong.
+    """  # noqa: D301  see cli
+    from defib.cli.why import explain_node
+
+    explain_node(node, _settings(flags), output)
+
+
+@cli.command()
+@click.option("--reason", default="", metavar="TEXT", help="Why, for whoever wonders at three in the morning.")
+@settings_options("kubeconfig", "context", "namespace")
+def pause(reason: str, **flags: str | None) -> None:
+    """Pull the brake: begin nothing more, until defib resume.
+
+    No node of the cluster is remediated anew, whatever its checks say. Remediations that are there already stay, and
+    those of nodes that recover are still removed. Pulling the brake again changes the reason at most.
+
+    \b
+    Examples:
+      defib pause
+      defib pause --reason "storage maintenance until 18:00"
+      kubectl defib pause --context staging
+    """  # noqa: D301  see cli
+    from defib.cli.hand import pause_all
+
+    pause_all(_settings(flags), reason)
+
+
+@cli.command()
+@settings_options("kubeconfig", "context", "namespace")
+def resume(**flags: str | None) -> None:
+    """Let the brake go that defib pause has pulled.
+
+    An operator that was started with the setting brake=on stays as it is.
+
+    \b
+    Examples:
+      defib resume
+      kubectl defib resume --context staging
+    """  # noqa: D301  see cli
+    from defib.cli.hand import resume_all
+
+    resume_all(_settings(flags))
+
+
+@cli.command()
+@click.argument("node")
+@click.option(
+    "--for",
+    "length",
+    type=Length("1m", "24h"),
+    metavar="DURATION",
+    default="1h",
+    show_default=True,
+    help="How long the approval holds, from 1m to 24h.",
+)
+@settings_options(*DECIDING)
+def approve(node: str, length: float, **flags: str | None) -> None:
+    """Let a NodeHealthCheck in mode Approve remediate NODE.
+
+    Until the time is over, it may begin what it waits for. Where nothing waits for approval, nothing is changed.
+
+    \b
+    Examples:
+      defib approve worker-7
+      defib approve worker-7 --for 15m
+      kubectl defib approve worker-7 --context staging
+    """  # noqa: D301  see cli
+    from defib.cli.hand import approve_node
+
+    approve_node(node, length, _settings(flags))
 
 
 @cli.command()

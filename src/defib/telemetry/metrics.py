@@ -317,7 +317,7 @@ class Metrics:
     def started(self, check: str) -> None:
         self._started.labels(check).inc()
 
-    def ended(self, node: str, namespace: str, kind: str, seconds: float, check: str = "") -> None:
+    def ended(self, node: str, namespace: str, kind: str, seconds: float, check: str) -> None:
         """A remediation is over, so long after it was created."""
         self._ended.labels(check).inc()
         self._of_nodes.ended((node, namespace, kind), seconds)

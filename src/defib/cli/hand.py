@@ -1,0 +1,33 @@
+"""`defib pause`, `defib resume` and `defib approve`: what a person tells the cluster. Each says what is now so."""
+
+import asyncio
+from collections.abc import Coroutine
+from datetime import timedelta
+from typing import Any
+
+from defib.app import rules_of
+from defib.cli.failed import Failed
+from defib.config import Settings
+from defib.console import approval, brake
+from defib.console.session import NotDone
+from defib.telemetry.log import printable
+
+
+def pause_all(settings: Settings, reason: str) -> None:
+    _tell(brake.pause(settings, " ".join(reason.split())))
+
+
+def resume_all(settings: Settings) -> None:
+    _tell(brake.resume(settings))
+
+
+def approve_node(node: str, seconds: float, settings: Settings) -> None:
+    _tell(approval.approve(node, timedelta(seconds=seconds), settings, rules_of(settings)))
+
+
+def _tell(work: Coroutine[Any, Any, str]) -> None:
+    try:
+        line = asyncio.run(work)
+    except NotDone as error:
+        raise Failed(str(error)) from error
+    print(printable(line))

@@ -1,0 +1,77 @@
+"""A connection for the length of one command. Whatever goes wrong ends as one line that says what to do."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+import msgspec
+
+from defib.clock import Clock
+from defib.config import Settings
+from defib.kube.client import Client
+from defib.kube.errors import Forbidden, KubeError
+from defib.kube.http import connect
+from defib.kube.transport import Request, Transport
+
+TIME_SECONDS = 5.0
+ALIKE = timedelta(seconds=3)  # a date is in whole seconds and takes its time to us: less says nothing
+
+
+class NotDone(Exception):
+    """It cannot be done. `str()` is one line that says why and what to do."""
+
+
+class ServerClock:
+    """The API server's clock, as far as we can tell: a laptop that is an hour ahead must not approve for an hour more."""
+
+    def __init__(self, clock: Clock, ahead: timedelta) -> None:
+        self._clock = clock
+        self._ahead = ahead  # how much the server's is ahead of ours; negative when it is behind
+
+    def now(self) -> datetime:
+        return self._clock.now() + self._ahead
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
+
+    def jitter(self, span: float) -> float:
+        return self._clock.jitter(span)
+
+
+class Session(msgspec.Struct, frozen=True):
+    client: Client
+    clock: Clock
+
+
+@asynccontextmanager
+async def connected(settings: Settings, clock: Clock) -> AsyncIterator[Session]:
+    """Raises NotDone, also for what the API server refuses meanwhile and nobody has caught."""
+    try:
+        transport = await connect(settings.kubeconfig, settings.context, os.environ, clock)
+        client = Client(transport, clock)
+        try:
+            yield Session(client, ServerClock(clock, await _ahead(transport, clock)))
+        finally:
+            await client.close()
+    except KubeError as error:
+        raise NotDone(str(error)) from error
+
+
+async def _ahead(transport: Transport, clock: Clock) -> timedelta:
+    """Every HTTP answer is dated, also one that says no. Without one, the clocks are taken to be alike."""
+    try:
+        async with asyncio.timeout(TIME_SECONDS), transport.send(Request(method="GET", path="/version")) as response:
+            dated = parsedate_to_datetime(response.headers.get("date", ""))
+        ahead = dated - clock.now()
+    except (KubeError, TimeoutError, ValueError, TypeError):  # TypeError: a date without a time zone
+        return timedelta()
+    return ahead if abs(ahead) > ALIKE else timedelta()
+
+
+def forbidden(error: Forbidden, verb: str, resource: str, namespace: str = "") -> NotDone:
+    """What the server said, and how to see whether it has changed."""
+    where = f" -n {namespace}" if namespace else ""
+    return NotDone(f"{error}; ask for the right to {verb} it (kubectl auth can-i {verb} {resource}{where})")

@@ -1,0 +1,211 @@
+"""What `defib why` prints: readable at 80 columns, wrapped and never cut, nothing that steers a terminal."""
+
+import re
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from defib.cli.why import page
+from defib.console.why import (
+    Answer,
+    CheckTold,
+    ConditionTold,
+    GateTold,
+    LockTold,
+    Next,
+    Recorded,
+    RemediationTold,
+)
+from tests.builders import HOUR, MINUTE, T0
+
+GATES = (
+    GateTold(name="Brake", is_open=True, value="", limit="", message="the brake is off"),
+    GateTold(
+        name="Threshold",
+        is_open=False,
+        value="2 healthy",
+        limit="at least 3 of 5",
+        message="2 of 5 nodes are healthy, at least 3 must be",
+    ),
+    GateTold(name="ForeignRemediation", is_open=True, value="", limit="", message="nobody else remediates the node"),
+)
+FOO = RemediationTold(
+    kind="FooRemediation",
+    namespace="ns",
+    name="n1",
+    owner="workers",
+    template="foo",
+    created=T0 - MINUTE,
+    succeeded="",
+    is_deleting=False,
+)
+
+
+def a_case(**changes: Any) -> CheckTold:
+    case = CheckTold(
+        check="workers",
+        mode="Automatic",
+        state="Unhealthy",
+        reason="Threshold",
+        message="2 of 5 nodes are healthy, at least 3 must be",
+        since=T0 - 7 * MINUTE,
+        gates=GATES,
+        status=Recorded(
+            phase="Enabled",
+            reason="3 unhealthy nodes, none being remediated",
+            of_node="",
+            updated=T0 - timedelta(seconds=5),
+        ),
+        remediations=(),
+        next=Next(message="it goes on by itself when enough nodes are healthy", at=None),
+    )
+    return msgspec.structs.replace(case, **changes)
+
+
+def an_answer(*checks: CheckTold, **changes: Any) -> Answer:
+    answer = Answer(
+        node="n1",
+        exists=True,
+        now=T0,
+        ready=ConditionTold(
+            type="Ready", status="Unknown", reason="NodeStatusUnknown", message="", since=T0 - 12 * MINUTE
+        ),
+        heartbeat=T0 - 13 * MINUTE,
+        is_cordoned=False,
+        lock=None,
+        checks=checks or (a_case(),),
+        foreign=(),
+        unknown=(),
+    )
+    return msgspec.structs.replace(answer, **changes)
+
+
+def drawn(answer: Answer, width: int = 80, *, colour: bool = False) -> str:
+    console = Console(width=width, force_terminal=colour, color_system="standard" if colour else None, highlight=False)
+    with console.capture() as capture:
+        console.print(page(answer, width))
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
+def test_it_reads_like_this() -> None:
+    assert (
+        drawn(an_answer())
+        == """\
+Node n1
+  Ready        Unknown (NodeStatusUnknown) since 2029-12-31 23:48:00 UTC (12m
+               ago)
+  heartbeat    13m ago
+
+Check workers, mode Automatic
+  verdict      Unhealthy since 2029-12-31 23:53:00 UTC (7m ago)
+               2 of 5 nodes are healthy, at least 3 must be
+  next         it goes on by itself when enough nodes are healthy
+  gates        open    Brake               the brake is off
+               CLOSED  Threshold           2 of 5 nodes are healthy, at least 3
+                                           must be
+               open    ForeignRemediation  nobody else remediates the node
+  its status   Enabled, written 5s ago: 3 unhealthy nodes, none being remediated
+
+Worked out from the cluster as it is now, by the operator's rules and the
+settings given to this command. What only a running operator knows is not in it:
+doubts about its own sight, actions that have just failed."""
+    )
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_every_word_is_there_at_any_width(width: int) -> None:
+    long = "word " * 60 + "end-of-sentence"
+    answer = an_answer(a_case(message=long, gates=(msgspec.structs.replace(GATES[1], message=long),)), unknown=(long,))
+    text = drawn(answer, width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert text.count("word") == 180
+    assert text.count("end-of-sentence") == 3
+    assert "\u2026" not in text
+
+
+def test_with_room_value_and_limit_have_columns() -> None:
+    row = next(line for line in drawn(an_answer(), 120).splitlines() if "Threshold" in line)
+    assert re.split(r"\s{2,}", row.strip()) == [
+        *("CLOSED", "Threshold", "2 healthy", "at least 3 of 5", "2 of 5 nodes are healthy, at least 3 must be")
+    ]
+
+
+def test_remediation_lock_and_what_comes_when_are_told() -> None:
+    case = a_case(remediations=(FOO,), next=Next(message="a person has to look", at=T0 + 29 * MINUTE))
+    foreign = msgspec.structs.replace(FOO, owner="", name="by-hand", template="", succeeded="False", is_deleting=True)
+    lock = LockTold(holder="NodeHealthCheck-workers", until=T0 + HOUR)
+    text = drawn(an_answer(case, lock=lock, foreign=(foreign,), is_cordoned=True), 160)
+    for words in (
+        "next         00:29:00 UTC (in 29m): a person has to look",
+        "remediation  FooRemediation ns/n1, from template foo, created 1m ago",
+        "FooRemediation ns/by-hand, created 1m ago, says that it failed, being deleted, made by no check",
+        "lock         held by NodeHealthCheck-workers until 01:00:00 UTC (in 1h)",
+        "cordoned     no new pods are placed on it",
+    ):
+        assert words in text
+
+
+def test_what_is_not_known_is_told_before_the_checks() -> None:
+    text = drawn(an_answer(unknown=("the locks in medik8s-leases could not be read: forbidden",)), 160)
+    assert text.index("not known    the locks") < text.index("Check workers")
+
+
+def test_what_the_status_says_of_the_node_is_told_where_it_differs() -> None:
+    recorded = Recorded(phase="Enabled", reason="1 unhealthy node", of_node="the brake is on: storage", updated=None)
+    assert "of this node: the brake is on: storage" in drawn(an_answer(a_case(status=recorded)))
+    same = a_case(status=recorded, message="the brake is on: storage")
+    assert "of this node" not in drawn(an_answer(same))
+
+
+def test_a_check_that_nobody_has_looked_at_says_so() -> None:
+    assert "nothing yet: no operator has looked at the check" in drawn(an_answer(a_case(status=None)))
+
+
+def test_a_node_that_no_check_selects_has_no_gates() -> None:
+    nobody = a_case(check="", mode="", state="Unseen", since=None, gates=(), status=None, message="no check selects it")
+    text = drawn(an_answer(nobody))
+    assert "verdict      Unseen\n               no check selects it\n" in text
+    assert "gates" not in text
+    assert "its status" not in text
+
+
+def test_a_node_that_is_gone_is_called_gone() -> None:
+    text = drawn(an_answer(exists=False, ready=None, heartbeat=None))
+    assert text.startswith("Node n1 does not exist any more\n")
+
+
+@pytest.mark.parametrize(
+    ("ago", "told"),
+    [
+        (timedelta(milliseconds=900), "0s ago"),
+        (timedelta(seconds=59.9), "59s ago"),
+        (timedelta(minutes=7, seconds=30), "7m30s ago"),
+        (timedelta(hours=5, minutes=3, seconds=30), "5h3m ago"),
+        (timedelta(days=3, minutes=59), "72h ago"),
+    ],
+)
+def test_times_are_as_fine_as_anybody_cares(ago: timedelta, told: str) -> None:
+    assert f"heartbeat    {told}" in drawn(an_answer(heartbeat=T0 - ago))
+
+
+def test_without_a_terminal_there_is_no_colour() -> None:
+    assert "\x1b" not in drawn(an_answer())
+    assert "\x1b[1;31mCLOSED" in drawn(an_answer(), colour=True)
+
+
+def test_what_is_hostile_is_shown_and_not_obeyed() -> None:
+    evil = "\x1b[2J[bold]\r\nnext line"
+    case = a_case(
+        check=evil,
+        message=evil,
+        gates=(msgspec.structs.replace(GATES[0], name=evil, message=evil, value=evil, limit=evil),),
+        remediations=(msgspec.structs.replace(FOO, name=evil),),
+        next=Next(message=evil, at=datetime.max.replace(tzinfo=T0.tzinfo)),
+    )
+    text = drawn(an_answer(case, node=evil, unknown=(evil,), lock=LockTold(holder=evil, until=None)), 400)
+    assert "\x1b" not in text
+    assert "\r" not in text
+    assert "[bold]" in text

@@ -1,0 +1,65 @@
+"""A command talks to the server it was told, by the server's clock."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from defib.clock import SystemClock
+from defib.config import Settings
+from defib.console.session import NotDone, connected
+from defib.kube.kinds import NODES
+from defib.simulate.http import serving
+from defib.simulate.server import ApiServer
+
+
+class Wrong:
+    """The clock of a machine whose clock is wrong."""
+
+    def __init__(self, by: timedelta) -> None:
+        self._by = by
+        self._right = SystemClock()
+
+    def now(self) -> datetime:
+        return self._right.now() + self._by
+
+    def monotonic(self) -> float:
+        return self._right.monotonic()
+
+    def jitter(self, span: float) -> float:
+        return self._right.jitter(span)
+
+
+@pytest.fixture
+async def settings(tmp_path: Path) -> AsyncIterator[Settings]:
+    async with serving(ApiServer(SystemClock())) as front:
+        yield Settings(kubeconfig=await asyncio.to_thread(front.write_kubeconfig, tmp_path / "kubeconfig"))
+
+
+@pytest.mark.parametrize("by", [timedelta(hours=1), timedelta(days=-2), timedelta()])
+async def test_the_servers_clock_counts(settings: Settings, by: timedelta) -> None:
+    async with connected(settings, Wrong(by)) as session:
+        assert abs(session.clock.now() - SystemClock().now()) < timedelta(seconds=10)
+
+
+async def test_a_clock_that_is_nearly_right_is_left_alone(settings: Settings) -> None:
+    clock = SystemClock()
+    async with connected(settings, clock) as session:
+        before, now, after = clock.now(), session.clock.now(), clock.now()
+    assert before <= now <= after
+
+
+async def test_what_the_server_refuses_is_one_line(settings: Settings) -> None:
+    with pytest.raises(NotDone, match='nodes "nobody" not found'):
+        async with connected(settings, SystemClock()) as session:
+            await session.client.get(NODES.at("nobody"))
+
+
+async def test_a_server_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    async with serving(ApiServer(SystemClock())) as front:
+        kubeconfig = await asyncio.to_thread(front.write_kubeconfig, tmp_path / "kubeconfig")
+    with pytest.raises(NotDone, match="connection refused"):
+        async with connected(Settings(kubeconfig=kubeconfig), SystemClock()) as session:
+            await session.client.get(NODES.at("nobody"))
