@@ -5,20 +5,30 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from defib.config import BadSettings
+from testbed.scenario.conditions import OfRemediation
 from testbed.scenario.deeds import Harm
 from testbed.scenario.errors import StoryError, did_you_mean
+from testbed.scenario.remediation_deeds import ToRemediation
+from testbed.scenario.replica import settings_of
 from testbed.scenario.story import (
     BarePod,
+    Check,
+    CheckName,
+    Chosen,
     NamedNode,
     NewName,
     NodeOf,
-    Nodes,
-    NodesInZone,
+    NodeRow,
+    OpenShift,
+    Operator,
+    OperatorWith,
     Phrase,
     PodName,
     StatefulSet,
     StatefulSetWithVolume,
     Story,
+    Template,
     ThatNode,
     UsesTimers,
     Where,
@@ -26,19 +36,27 @@ from testbed.scenario.story import (
     WorkloadName,
 )
 
+CHOICES = ("all", "workers", "control-plane")
+
 
 class _Known(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...]
+    zones: tuple[str, ...]
     workloads: tuple[str, ...]
     pods: tuple[str, ...]
+    checks: tuple[str, ...]
+    has_operator: bool
 
 
 def check(story: Story, header: Sequence[tuple[int, Phrase]]) -> None:
     """Raises StoryError for the first line that is wrong."""
     known = _Known(
         nodes=story.node_names,
+        zones=tuple(row.zone for row in story.nodes),
         workloads=tuple(workload.name for workload in story.workloads),
         pods=tuple(pod for workload in story.workloads for pod in _fixed_names(workload)),
+        checks=tuple(made.name for made in story.checks),
+        has_operator=story.operator is not None,
     )
     _check_header(story.path, header, known)
     latest, struck = 0.0, False
@@ -69,10 +87,14 @@ def _check_header(path: str, header: Sequence[tuple[int, Phrase]], known: _Known
 def _declared(phrase: Phrase) -> tuple[str, ...]:
     """Workloads and nodes have names of their own kind."""
     match phrase:
-        case Nodes(names=names) | NodesInZone(names=names):
-            return tuple(f"node {name}" for name in names)
         case UsesTimers():
             return ("timers",)
+        case Operator() | OperatorWith():
+            return ("operator",)
+        case Template(name=name) | Check(name=name):
+            return (f"{type(phrase).__name__.lower()} {name}",)
+        case _ if isinstance(phrase, NodeRow):
+            return tuple(f"node {name}" for name in phrase.names)
         case _ if isinstance(phrase, Workload):
             return (phrase.name,)
         case _:
@@ -91,22 +113,37 @@ def _fixed_names(workload: Workload) -> tuple[str, ...]:
 
 
 def _wrong(phrase: Phrase, known: _Known, *, struck: bool) -> Iterator[str]:
-    for kind, value in _values(phrase):
+    yield from _wrong_without_operator(phrase, known)
+    for field, kind, value in _values(phrase):
         if kind == Where:
             yield from _wrong_place(value, known, struck=struck)
-        elif kind is PodName:
-            yield from _unknown("pod or workload", value, (*known.pods, *known.workloads))
-        elif kind is WorkloadName:
-            yield from _unknown("workload", value, known.workloads)
-        elif isinstance(value, Phrase):
-            yield from _wrong(value, known, struck=struck)
-        elif value is True and not struck:
+        elif kind in _NAMED:
+            yield from _wrong_name(kind, value, known)
+        elif isinstance(value, tuple | Phrase):
+            for part in value if isinstance(value, tuple) else (value,):
+                yield from _wrong(part, known, struck=struck) if isinstance(part, Phrase) else ()
+        elif field == "elsewhere" and value and not struck:
             yield "`elsewhere` is every node but the one that the last harm was done to, and none was done so far"
 
 
-def _values(phrase: Phrase) -> Iterator[tuple[Any, Any]]:
+def _wrong_without_operator(phrase: Phrase, known: _Known) -> Iterator[str]:
+    match phrase:
+        case Operator() | OperatorWith():
+            try:
+                settings_of(phrase)
+            except BadSettings as error:
+                yield "; ".join(error.problems)
+        case OpenShift() | Check() | Template() | ToRemediation() | OfRemediation() if not known.has_operator:
+            yield "nobody would see to this: expected a line `operator` in the header"
+
+
+def _values(phrase: Phrase) -> Iterator[tuple[str, Any, Any]]:
     hints = get_type_hints(type(phrase))
-    return ((hints[field], getattr(phrase, field)) for field in phrase.__struct_fields__ if hints[field] is not NewName)
+    return (
+        (field, hints[field], getattr(phrase, field))
+        for field in phrase.__struct_fields__
+        if hints[field] is not NewName
+    )
 
 
 def _wrong_place(where: Where, known: _Known, *, struck: bool) -> Iterator[str]:
@@ -119,6 +156,20 @@ def _wrong_place(where: Where, known: _Known, *, struck: bool) -> Iterator[str]:
             yield "`that node` is the one that the last harm was done to, and none was done so far"
         case ThatNode():
             pass
+
+
+_NAMED = (PodName, WorkloadName, CheckName, Chosen)
+
+
+def _wrong_name(kind: Any, name: str, known: _Known) -> Iterator[str]:
+    if kind is PodName:
+        yield from _unknown("pod or workload", name, (*known.pods, *known.workloads))
+    elif kind is WorkloadName:
+        yield from _unknown("workload", name, known.workloads)
+    elif kind is CheckName:
+        yield from _unknown("check", name, known.checks)
+    elif "=" not in name and name not in CHOICES:
+        yield from _unknown("zone", name, known.zones)
 
 
 def _unknown(what: str, name: str, known: tuple[str, ...]) -> Iterator[str]:

@@ -6,18 +6,31 @@ from contextlib import asynccontextmanager, suppress
 
 from defib.clock import Clock
 from defib.hollow.objects import ATTACHMENTS, CLAIMS, PODS
-from defib.kube.client import Client, Deletion, Scope
+from defib.kube.client import Client, Deletion, Merge, Scope
 from defib.kube.errors import NotFound
 from defib.kube.http import connect
-from defib.kube.kinds import NODES, Kind, R
+from defib.kube.kinds import LEASES, NODES, Kind, R
+from defib.kube.transport import Transport
+from defib.model import medik8s
 from testbed.cluster import ControlPlane
-from testbed.scenario.hollow_cluster import HollowCluster, alongside, hollow_cluster, until
-from testbed.scenario.log_book import LogBook
+from testbed.scenario.hollow_cluster import HollowCluster, hollow_cluster, until
 from testbed.scenario.manifests import BUDGETS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES, STATEFUL_SETS, blueprints
+from testbed.scenario.perform_remediation import delete_if_there
 from testbed.scenario.profiles import PROFILES
-from testbed.scenario.sight import Sight
-from testbed.scenario.stage import Scene
-from testbed.scenario.story import Story
+from testbed.scenario.remediation_manifests import (
+    BRAKE,
+    CHECKS,
+    CLUSTER_VERSIONS,
+    CONFIG_MAPS,
+    DEFIB_NAMESPACE,
+    MACHINE_HEALTH_CHECKS,
+    UPGRADE,
+    remediations_of,
+    templates_of,
+)
+from testbed.scenario.sight import EVENTS
+from testbed.scenario.stage import Scene, scene_of
+from testbed.scenario.story import Remediator, Story
 
 CLEAR_SECONDS = 20.0
 WORKLOADS = (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, BUDGETS)
@@ -37,17 +50,40 @@ class ControlPlaneStage:
     @asynccontextmanager
     async def open(self, story: Story) -> AsyncIterator[Scene]:
         clock, profile = self._clock, PROFILES[story.timers]
-        client = Client(await connect(self._cluster.kubeconfig, None, os.environ, clock), clock)
+        client = Client(await self._connect(), clock)
         try:
             await client.create(NAMESPACES, {"metadata": {"name": story.name}})
             await self._cluster.wait_for_namespace(story.name)
             async with hollow_cluster(client, clock, profile, blueprints(story)) as hollow:
-                sight = Sight(client, clock, hollow.disks, story.name, LogBook(clock))
-                async with alongside(sight.run()):
-                    yield Scene(client=client, clock=clock, nodes=hollow.nodes, sight=sight, profile=profile)
+                async with scene_of(story, client, hollow, self._connect) as scene:
+                    yield scene
+                if story.operator:
+                    await clear_remediation(client, story.name)
                 await clear(hollow, story.name)
         finally:
             await client.close()
+
+    async def _connect(self) -> Transport:
+        return await connect(self._cluster.kubeconfig, None, os.environ, self._clock)
+
+
+async def clear_remediation(client: Client, namespace: str) -> None:
+    """Nobody is left who would let a remediation go, or act on a check."""
+    here = Scope(namespace=namespace)
+    for remediator in Remediator:
+        with suppress(NotFound):  # a story may have taken the kind away
+            for item in (await client.list_all(remediations_of(remediator), here)).items:
+                await client.patch(remediations_of(remediator).of(item), Merge({"metadata": {"finalizers": []}}))
+            await _delete_all(client, remediations_of(remediator), here)
+            await _delete_all(client, templates_of(remediator), here)
+    for kind in (CLUSTER_VERSIONS, MACHINE_HEALTH_CHECKS):
+        with suppress(NotFound):  # only where a story was about OpenShift
+            await _delete_all(client, kind, Scope())
+    await _delete_all(client, CHECKS, Scope())
+    await _delete_all(client, LEASES, Scope(namespace=medik8s.LOCK_NAMESPACE))
+    await _delete_all(client, EVENTS, Scope(fields=f"involvedObject.kind={medik8s.CHECK_KIND}"))
+    for name in (BRAKE, UPGRADE):
+        await delete_if_there(client, CONFIG_MAPS.at(name, DEFIB_NAMESPACE))
 
 
 async def clear(cluster: HollowCluster, namespace: str) -> None:

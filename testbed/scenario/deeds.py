@@ -1,6 +1,7 @@
 """What can be done to a cluster in a story. `Harm` is what a node suffers; the rest is done by people, or undoes it."""
 
-from testbed.scenario.story import Phrase, PodName, Where, WorkloadName
+from testbed.scenario.remediation_deeds import REMEDIATION_DEEDS
+from testbed.scenario.story import Pair, Phrase, PodName, Truth, Where, Word, WorkloadName
 
 
 class Harm(Phrase, frozen=True):
@@ -103,6 +104,39 @@ class Wait(Phrase, frozen=True):
     seconds: float
 
 
+class Report(Phrase, frozen=True):
+    """As a kubelet or a problem detector says it; what is silent reports nothing."""
+
+    sentence = "report {condition} {status} on {node}"
+    condition: Word
+    status: Truth
+    node: Where
+
+
+class Label(Phrase, frozen=True):
+    sentence = "label {node} {label}"
+    node: Where
+    label: Pair
+
+
+class Unlabel(Phrase, frozen=True):
+    sentence = "unlabel {node} {key}"
+    node: Where
+    key: Word
+
+
+class Annotate(Phrase, frozen=True):
+    sentence = "annotate {node} {annotation}"
+    node: Where
+    annotation: Pair
+
+
+class Unannotate(Phrase, frozen=True):
+    sentence = "unannotate {node} {key}"
+    node: Where
+    key: Word
+
+
 DEEDS: tuple[type[Phrase], ...] = (
     PowerOff,
     PowerOn,
@@ -123,4 +157,10 @@ DEEDS: tuple[type[Phrase], ...] = (
     Evict,
     Scale,
     Wait,
+    Report,
+    Label,
+    Unlabel,
+    Annotate,
+    Unannotate,
+    *REMEDIATION_DEEDS,
 )

@@ -5,17 +5,16 @@ from contextlib import asynccontextmanager
 
 from defib.clock import Clock
 from defib.kube.client import Client
+from defib.kube.transport import Transport
 from defib.simulate import controllers
 from defib.simulate.in_process import InProcess
 from defib.simulate.node_lifecycle import NodeLifecycle
 from defib.simulate.server import ApiServer
 from defib.simulate.workloads import Workloads
 from testbed.scenario.hollow_cluster import alongside, hollow_cluster
-from testbed.scenario.log_book import LogBook
 from testbed.scenario.manifests import NAMESPACES, blueprints
 from testbed.scenario.profiles import PROFILES
-from testbed.scenario.sight import Sight
-from testbed.scenario.stage import Scene
+from testbed.scenario.stage import Scene, scene_of
 from testbed.scenario.story import Story
 
 
@@ -36,13 +35,18 @@ class EmbeddedStage:
         def client(name: str) -> Client:
             return Client(InProcess(server, name), clock)
 
+        async def connect() -> Transport:
+            return InProcess(server, "defib")
+
         person = client("person")
         await person.create(NAMESPACES, {"metadata": {"name": story.name}})
         manager = alongside(
             Workloads(server, clock, profile.workloads()).run(),
             NodeLifecycle(client("node-lifecycle"), clock, profile.nodes).run(),
         )
-        async with manager, hollow_cluster(client("kubelet"), clock, profile, blueprints(story)) as cluster:
-            sight = Sight(person, clock, cluster.disks, story.name, LogBook(clock))
-            async with alongside(sight.run()):
-                yield Scene(client=person, clock=clock, nodes=cluster.nodes, sight=sight, profile=profile)
+        async with (
+            manager,
+            hollow_cluster(client("kubelet"), clock, profile, blueprints(story)) as cluster,
+            scene_of(story, person, cluster, connect) as scene,
+        ):
+            yield scene

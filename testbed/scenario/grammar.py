@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -26,7 +27,14 @@ class Slot(msgspec.Struct, frozen=True):
     reader: Reader
 
 
-Piece = Literal | Option | Slot
+class Several(msgspec.Struct, frozen=True):
+    """The rest of a line, which is phrases one after the other."""
+
+    field: str
+    sentences: "tuple[Sentence, ...]"
+
+
+Piece = Literal | Option | Slot | Several
 
 
 class Sentence(msgspec.Struct, frozen=True):
@@ -54,6 +62,14 @@ class Miss(msgspec.Struct, frozen=True):
     choices: tuple[str, ...]
 
 
+class _Begun(msgspec.Struct, frozen=True):
+    """A sentence that the words begin with: its values, how many words it was, and options that could follow."""
+
+    values: dict[str, Any]
+    length: int
+    skipped: tuple[str, ...]
+
+
 @cache
 def sentence_of(phrase: type[Phrase], inner: type[Phrase] | None = None) -> Sentence:
     text = phrase.sentence.replace("{condition}", inner.sentence) if inner else phrase.sentence
@@ -64,40 +80,82 @@ def sentence_of(phrase: type[Phrase], inner: type[Phrase] | None = None) -> Sent
 def _pieces(text: str, hints: dict[str, Any]) -> Iterable[Piece]:
     for found in _PIECE.finditer(text):
         if slot := found["slot"]:
-            yield Slot(slot, reader_for(hints[slot]))
+            parts = _phrases_in(hints[slot])
+            yield Several(slot, tuple(map(sentence_of, parts))) if parts else Slot(slot, reader_for(hints[slot]))
         elif option := found["option"]:
             yield Option(option)
         else:
             yield Literal(found["literal"])
 
 
+def _phrases_in(hint: Any) -> tuple[type[Phrase], ...]:
+    """Of a tuple of phrases; none when it is something else."""
+    if get_origin(hint) is not tuple:
+        return ()
+    of = get_args(hint)[0]
+    kinds = get_args(of) if isinstance(of, UnionType) else (of,)
+    return kinds if all(isinstance(kind, type) and issubclass(kind, Phrase) for kind in kinds) else ()
+
+
 def match(sentence: Sentence, words: Sequence[str]) -> Phrase | Miss:
+    begun = _begin(sentence, words)
+    if isinstance(begun, Miss):
+        return begun
+    if begun.length < len(words):
+        return Miss(sentence, begun.length, "the end of the line", begun.skipped)
+    return sentence.build(begun.values)
+
+
+def _begin(sentence: Sentence, words: Sequence[str]) -> _Begun | Miss:
     values: dict[str, Any] = {}
     at = 0
     skipped: tuple[str, ...] = ()  # options just before, which could have stood here as well
     for number, piece in enumerate(sentence.pieces):
-        match piece:
-            case Literal(word):
-                if words[at : at + 1] != [word]:
-                    return _miss(sentence, at, f"`{word}`", (*skipped, word))
-                at += 1
-            case Option(word):
-                values[word] = words[at : at + 1] == [word]
-                at += int(values[word])
-            case Slot(field, reader):
-                took = reader.take(words[at:], _stop(sentence.pieces[number + 1 :]))
-                if took is None:
-                    return _miss(sentence, at, reader.wants, (*skipped, *reader.choices))
-                values[field], length = took
-                at += length
-        skipped = (piece.word,) if isinstance(piece, Option) and not values[piece.word] else ()
-    if at < len(words):
-        return _miss(sentence, at, "the end of the line", skipped)
-    return sentence.build(values)
+        took = _take(sentence, piece, words[at:], _stop(sentence.pieces[number + 1 :]))
+        if isinstance(took, Miss):
+            return Miss(took.sentence, at + took.at, took.wants, (*skipped, *took.choices))
+        more, length = took
+        values |= more
+        at += length
+        skipped = (piece.word,) if isinstance(piece, Option) and not length else ()
+    return _Begun(values, at, skipped)
 
 
-def _miss(sentence: Sentence, at: int, wants: str, choices: tuple[str, ...]) -> Miss:
-    return Miss(sentence, at, wants, choices)
+def _take(sentence: Sentence, piece: Piece, words: Sequence[str], stop: str) -> tuple[dict[str, Any], int] | Miss:
+    match piece:
+        case Literal(word):
+            return ({}, 1) if words[:1] == [word] else Miss(sentence, 0, f"`{word}`", (word,))
+        case Option(word):
+            found = words[:1] == [word]
+            return {word: found}, int(found)
+        case Slot(field, reader):
+            took = reader.take(words, stop)
+            return ({field: took[0]}, took[1]) if took else Miss(sentence, 0, reader.wants, reader.choices)
+        case Several(field, sentences):
+            parts = _rest(sentences, words)
+            return parts if isinstance(parts, Miss) else ({field: parts}, len(words))
+
+
+def _rest(sentences: Sequence[Sentence], words: Sequence[str]) -> tuple[Phrase, ...] | Miss:
+    """At least one phrase; a line that ends too early ends inside one."""
+    parts: list[Phrase] = []
+    at = 0
+    while not parts or at < len(words):
+        tried = [(sentence, _begin(sentence, words[at:])) for sentence in sentences]
+        begun = next(((sentence, one) for sentence, one in tried if isinstance(one, _Begun)), None)
+        if begun is None:
+            return _furthest([one for _, one in tried if isinstance(one, Miss)], at)
+        parts.append(begun[0].build(begun[1].values))
+        at += begun[1].length
+    return tuple(parts)
+
+
+def _furthest(misses: Sequence[Miss], at: int) -> Miss:
+    """All that could have followed at the last place where anything could."""
+    end = max(miss.at for miss in misses)
+    last = [miss for miss in misses if miss.at == end]
+    wants = " or ".join(dict.fromkeys(miss.wants for miss in last))
+    return Miss(last[0].sentence, at + end, wants, tuple(choice for miss in last for choice in miss.choices))
 
 
 def _stop(following: Sequence[Piece]) -> str:

@@ -1,10 +1,13 @@
 """Conditions, judged by what is seen. Pure questions; the waiting is done elsewhere."""
 
 from functools import singledispatch
+from typing import Any
 
 from defib.hollow.objects import Pod
+from defib.model import medik8s
 from testbed.scenario import conditions
 from testbed.scenario.conditions import DiskState, NodeCondition, PodState
+from testbed.scenario.remediation_sight import check_texts
 from testbed.scenario.sight import is_ready
 from testbed.scenario.story import Phrase
 from testbed.scenario.telling import Telling
@@ -91,5 +94,127 @@ def _(condition: conditions.AnyEventSeen, telling: Telling) -> bool:
 
 
 @holds.register
+def _(condition: conditions.EventsSeen, telling: Telling) -> bool:
+    told = sum(event.times for event in telling.sight.events() if event.reason == condition.reason)
+    return told == condition.count
+
+
+@holds.register
+def _(condition: conditions.EventSays, telling: Telling) -> bool:
+    return any(event.reason == condition.reason and condition.text in event.message for event in telling.sight.events())
+
+
+@holds.register
 def _(condition: conditions.EvictionWas, telling: Telling) -> bool:
     return telling.eviction is condition.outcome
+
+
+@holds.register
+def _(condition: conditions.NodeIsAnnotated, telling: Telling) -> bool:
+    node = telling.sight.node(telling.find(condition.node))
+    return node is not None and condition.key in node.annotations
+
+
+@holds.register
+def _(condition: conditions.NodeIsNotAnnotated, telling: Telling) -> bool:
+    node = telling.sight.node(telling.find(condition.node))
+    return node is not None and condition.key not in node.annotations
+
+
+@holds.register
+def _(condition: conditions.Remediated, telling: Telling) -> bool:
+    return bool(telling.remediation.remedies(telling.name_of(condition.node)))
+
+
+@holds.register
+def _(condition: conditions.NotRemediated, telling: Telling) -> bool:
+    return not telling.remediation.remedies(telling.name_of(condition.node))
+
+
+@holds.register
+def _(condition: conditions.RemediatedBy, telling: Telling) -> bool:
+    remedies = telling.remediation.remedies(telling.name_of(condition.node))
+    return any(remedy.template == condition.template for remedy in remedies)
+
+
+@holds.register
+def _(condition: conditions.RemediationEnding, telling: Telling) -> bool:
+    return any(remedy.is_ending for remedy in telling.remediation.remedies(telling.name_of(condition.node)))
+
+
+@holds.register
+def _(condition: conditions.RemediationTimedOut, telling: Telling) -> bool:
+    remedies = telling.remediation.remedies(telling.name_of(condition.node))
+    return any(
+        remedy.template == condition.template and medik8s.TIMED_OUT in remedy.item.annotations for remedy in remedies
+    )
+
+
+@holds.register
+def _(condition: conditions.RemediationAnnotated, telling: Telling) -> bool:
+    remedies = telling.remediation.remedies(telling.name_of(condition.node))
+    return any(condition.key in remedy.item.annotations for remedy in remedies)
+
+
+@holds.register
+def _(condition: conditions.RemediationsOf, telling: Telling) -> bool:
+    return len(telling.remediation.remedies(telling.name_of(condition.node))) == condition.count
+
+
+@holds.register
+def _(condition: conditions.RemediationsSoFar, telling: Telling) -> bool:
+    return telling.remediation.so_far(telling.name_of(condition.node)) == condition.count
+
+
+@holds.register
+def _(condition: conditions.Remediations, telling: Telling) -> bool:
+    return len(telling.remediation.remedies()) == condition.count
+
+
+def _status(check: str, telling: Telling) -> dict[str, Any]:
+    found = telling.remediation.check(check)
+    return (found.status if found else None) or {}
+
+
+@holds.register
+def _(condition: conditions.CheckIs, telling: Telling) -> bool:
+    return _status(condition.check, telling).get("phase") == condition.phase.value
+
+
+@holds.register
+def _(condition: conditions.CheckCounts, telling: Telling) -> bool:
+    status = _status(condition.check, telling)
+    return (status.get("healthyNodes"), status.get("observedNodes")) == (condition.healthy, condition.observed)
+
+
+@holds.register
+def _(condition: conditions.CheckSays, telling: Telling) -> bool:
+    found = telling.remediation.check(condition.check)
+    return found is not None and any(condition.text in text for text in check_texts(found))
+
+
+@holds.register
+def _(condition: conditions.CheckLists, telling: Telling) -> bool:
+    listed = _status(condition.check, telling).get("unhealthyNodes") or ()
+    return telling.name_of(condition.node) in {one["name"] for one in listed}
+
+
+@holds.register
+def _(condition: conditions.CheckListsSo, telling: Telling) -> bool:
+    return len(_status(condition.check, telling).get("unhealthyNodes") or ()) == condition.count
+
+
+@holds.register
+def _(condition: conditions.CheckCondition, telling: Telling) -> bool:
+    shown = _status(condition.check, telling).get("conditions") or ()
+    return any(one["type"] == condition.kind and one["status"] == condition.status.value for one in shown)
+
+
+@holds.register
+def _(condition: conditions.LockHeld, telling: Telling) -> bool:
+    return telling.remediation.holder(telling.name_of(condition.node)) == condition.holder
+
+
+@holds.register
+def _(condition: conditions.LockFree, telling: Telling) -> bool:
+    return not telling.remediation.holder(telling.name_of(condition.node))

@@ -17,6 +17,8 @@ from testbed.scenario.story import (
     Deployment,
     MaxUnavailable,
     MinAvailable,
+    NodeRow,
+    NodesWithRole,
     StatefulSet,
     StatefulSetWithVolume,
     Story,
@@ -48,11 +50,15 @@ def claim_of(pod: str) -> str:
 
 
 def blueprints(story: Story) -> list[Blueprint]:
-    placed = [(name, row.zone) for row in story.nodes for name in row.names]
+    placed = [(name, row) for row in story.nodes for name in row.names]
     return [
-        Blueprint(name=name, zone=zone, address=f"10.0.{number >> 8}.{number & 255}")
-        for number, (name, zone) in enumerate(placed, 1)
+        Blueprint(name=name, zone=row.zone, address=f"10.0.{number >> 8}.{number & 255}", roles=_roles(row))
+        for number, (name, row) in enumerate(placed, 1)
     ]
+
+
+def _roles(row: NodeRow) -> tuple[str, ...]:
+    return (row.role.value,) if isinstance(row, NodesWithRole) else ()
 
 
 def manifests(story: Story, toleration_seconds: int) -> Iterator[Manifest]:

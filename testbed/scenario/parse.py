@@ -15,17 +15,24 @@ from testbed.scenario.readers import reader_for
 from testbed.scenario.story import (
     BarePod,
     Budget,
+    Check,
     DaemonSet,
     Deployment,
     MaxUnavailable,
     MinAvailable,
+    NodeRow,
     Nodes,
     NodesInZone,
+    NodesWithRole,
+    OpenShift,
+    Operator,
+    OperatorWith,
     Phrase,
     StatefulSet,
     StatefulSetWithVolume,
     Step,
     Story,
+    Template,
     Timers,
     UsesTimers,
     Workload,
@@ -34,6 +41,7 @@ from testbed.scenario.story import (
 HEADERS: tuple[type[Phrase], ...] = (
     UsesTimers,
     NodesInZone,
+    NodesWithRole,
     Nodes,
     Deployment,
     StatefulSetWithVolume,
@@ -42,6 +50,11 @@ HEADERS: tuple[type[Phrase], ...] = (
     BarePod,
     MinAvailable,
     MaxUnavailable,
+    OperatorWith,
+    Operator,
+    OpenShift,
+    Template,
+    Check,
 )
 HEADER_SENTENCES = tuple(sentence_of(phrase) for phrase in HEADERS)
 STEP_SENTENCES = (
@@ -80,10 +93,14 @@ def parse(text: str, path: str = "story") -> Story:
         path=path,
         title=_title(text),
         timers=next((said.timers for said in _all(phrases, UsesTimers)), Timers.DEFAULT),
-        nodes=tuple(phrase for phrase in phrases if isinstance(phrase, Nodes | NodesInZone)),
+        nodes=tuple(phrase for phrase in phrases if isinstance(phrase, NodeRow)),
         workloads=tuple(phrase for phrase in phrases if isinstance(phrase, Workload)),
         budgets=tuple(phrase for phrase in phrases if isinstance(phrase, Budget)),
         steps=steps,
+        operator=next((phrase for phrase in phrases if isinstance(phrase, Operator | OperatorWith)), None),
+        is_openshift=any(isinstance(phrase, OpenShift) for phrase in phrases),
+        templates=tuple(_all(phrases, Template)),
+        checks=tuple(_all(phrases, Check)),
     )
     check(story, [(line.number, phrase) for line, phrase in header])
     return story

@@ -1,6 +1,7 @@
 """Deeds, done. To nodes and machines through the hollow ones, to everything else through the client, as people do."""
 
 import asyncio
+from collections.abc import Mapping
 from functools import singledispatch
 from typing import Any
 
@@ -14,6 +15,8 @@ from testbed.scenario import deeds
 from testbed.scenario.conditions import EvictionOutcome
 from testbed.scenario.hollow_cluster import until
 from testbed.scenario.manifests import kind_of
+from testbed.scenario.perform_remediation import arrange
+from testbed.scenario.remediation_deeds import ToRemediation
 from testbed.scenario.story import Phrase, Where
 from testbed.scenario.telling import CannotDo, Telling
 
@@ -27,7 +30,7 @@ async def perform(deed: Phrase, telling: Telling) -> str:
         telling.that_node = telling.name_of(deed.node)
     where: Where | None = getattr(deed, "node", None)
     node = telling.name_of(where) if where else ""
-    await _do(deed, telling)
+    await (arrange(deed, telling) if isinstance(deed, ToRemediation) else _do(deed, telling))
     return node
 
 
@@ -186,3 +189,32 @@ async def _(deed: deeds.Scale, telling: Telling) -> None:
 async def _(deed: deeds.Wait, telling: Telling) -> None:
     del telling
     await asyncio.sleep(deed.seconds)
+
+
+@_do.register
+async def _(deed: deeds.Report, telling: Telling) -> None:
+    telling.hollow(deed.node).set_condition(deed.condition, deed.status.value, reason="TheStorySaysSo")
+
+
+@_do.register
+async def _(deed: deeds.Label, telling: Telling) -> None:
+    await _mark(telling, deed.node, "labels", {deed.label.key: deed.label.value})
+
+
+@_do.register
+async def _(deed: deeds.Unlabel, telling: Telling) -> None:
+    await _mark(telling, deed.node, "labels", {deed.key: None})
+
+
+@_do.register
+async def _(deed: deeds.Annotate, telling: Telling) -> None:
+    await _mark(telling, deed.node, "annotations", {deed.annotation.key: deed.annotation.value})
+
+
+@_do.register
+async def _(deed: deeds.Unannotate, telling: Telling) -> None:
+    await _mark(telling, deed.node, "annotations", {deed.key: None})
+
+
+async def _mark(telling: Telling, where: Where, what: str, marks: Mapping[str, str | None]) -> None:
+    await telling.client.patch(NODES.at(telling.name_of(where)), Merge({"metadata": {what: marks}}))

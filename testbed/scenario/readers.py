@@ -7,10 +7,28 @@ from typing import Any
 
 import msgspec
 
-from testbed.scenario.story import NamedNode, NewName, NodeOf, PodName, ThatNode, Where, Word, WorkloadName
+from testbed.scenario.story import (
+    Amount,
+    CheckName,
+    Chosen,
+    NamedNode,
+    NewName,
+    NodeOf,
+    Pair,
+    PodName,
+    Remediator,
+    TemplateName,
+    Text,
+    ThatNode,
+    Where,
+    Word,
+    WorkloadName,
+)
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_TIME = re.compile(r"(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
+_TIME = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
+_AMOUNT = re.compile(r"\d+%?")
+_PAIR = re.compile(r"([\w./-]+)=(.*)")
 
 Took = tuple[Any, int]
 """The value, and how many words it was."""
@@ -50,7 +68,36 @@ def _seconds(words: Sequence[str], stop: str) -> Took | None:
     read = _TIME.fullmatch(words[0]) if words and words[0] else None
     if read is None:
         return None
-    return 60.0 * int(read[1] or 0) + float(read[2] or 0), 1
+    return 3600.0 * int(read[1] or 0) + 60.0 * int(read[2] or 0) + float(read[3] or 0), 1
+
+
+def _amount(words: Sequence[str], stop: str) -> Took | None:
+    del stop
+    return (words[0], 1) if words and _AMOUNT.fullmatch(words[0]) else None
+
+
+def _pair(words: Sequence[str], stop: str) -> Took | None:
+    del stop
+    read = _PAIR.fullmatch(words[0]) if words else None
+    return (Pair(read[1], read[2]), 1) if read else None
+
+
+def _template(words: Sequence[str], stop: str) -> Took | None:
+    took = _name(words, stop)
+    known = {remediator.value for remediator in Remediator}
+    return took if took and took[0].partition("-")[0] in known else None
+
+
+def _quoted(words: Sequence[str], stop: str) -> Took | None:
+    """Spaces between words count as one, as everywhere in a story."""
+    del stop
+    if not words or not words[0].startswith('"'):
+        return None
+    for end in range(1, len(words) + 1):
+        text = " ".join(words[:end])
+        if len(text) > 1 and text.endswith('"'):
+            return text[1:-1], end
+    return None
 
 
 def _where(words: Sequence[str], stop: str) -> Took | None:
@@ -71,6 +118,12 @@ _READERS: Mapping[Any, Reader] = {
     NewName: Reader("a name (small letters, digits and dashes)", _name),
     PodName: Reader("the name of a pod or a workload", _name),
     WorkloadName: Reader("the name of a workload", _name),
+    CheckName: Reader("the name of a check", _name),
+    Chosen: Reader("nodes (all, workers, control-plane, a zone, or label=value)", _word),
+    TemplateName: Reader("a template (foo, bar, or one of theirs such as foo-gentle)", _template, ("foo", "bar")),
+    Amount: Reader("a number or a share such as 49%", _amount),
+    Pair: Reader("key=value", _pair),
+    Text: Reader("words between quotation marks", _quoted),
     tuple[NewName, ...]: Reader("names (small letters, digits and dashes)", _names),
     Where: Reader("a node (its name, `node of POD`, or `that node`)", _where, ("that node", "node of POD")),
 }

@@ -1,21 +1,25 @@
 """Tells a story on a stage: makes what its header declares, then goes through its lines, and keeps a log book of it all."""
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 
 import msgspec
 
-from defib.kube.errors import KubeError
+from defib.kube.errors import AlreadyExists, KubeError
 from defib.model.node import Node
 from testbed.scenario.conditions import Always, Never, Now, Within
 from testbed.scenario.errors import StoryFailed
 from testbed.scenario.judge import holds
 from testbed.scenario.log_book import Entry
-from testbed.scenario.manifests import manifests, pods_wanted
+from testbed.scenario.manifests import NAMESPACES, manifests, pods_wanted
 from testbed.scenario.perform import perform
-from testbed.scenario.sight import attachment_words, is_ready, node_words, pod_words
+from testbed.scenario.perform_remediation import install
+from testbed.scenario.remediation_manifests import DEFIB_NAMESPACES, definitions, remediation_manifests
+from testbed.scenario.remediation_sight import check_texts, check_words, remedy_words
+from testbed.scenario.sight import Sight, attachment_words, is_ready, node_words, pod_words
 from testbed.scenario.stage import Scene, Stage
-from testbed.scenario.story import Phrase, Step, Story
+from testbed.scenario.story import Phrase, Remediator, Step, Story
 from testbed.scenario.telling import CannotDo, Telling
 
 CREATE_SECONDS = 10.0
@@ -66,6 +70,9 @@ async def _prepare(story: Story, scene: Scene) -> str:
         return "before the first line: not all nodes became ready"
     for made in manifests(story, scene.profile.toleration_seconds):
         await scene.client.create(made.kind, made.body, namespace=sight.namespace, deadline=CREATE_SECONDS)
+    if scene.replica:
+        await _prepare_remediation(story, scene)
+        await scene.replica.start()
     wanted = {workload.name: pods_wanted(workload, len(story.node_names)) for workload in story.workloads}
 
     def runs() -> bool:
@@ -73,9 +80,28 @@ async def _prepare(story: Story, scene: Scene) -> str:
 
     if not await sight.until(runs, seconds):
         return f"before the first line: not all pods ran within {seconds:g} s"
+    if not await sight.until(lambda: all(_is_looked_after(sight, check.name) for check in story.checks), seconds):
+        return f"before the first line: Defib did not look at all checks within {seconds:g} s"
     sight.book.start()
     sight.book.note("story", "begins: everything that it declares runs")
     return ""
+
+
+async def _prepare_remediation(story: Story, scene: Scene) -> None:
+    await install(scene.client, definitions(openshift=story.is_openshift))
+    for remediator in Remediator:
+        scene.sight.remediation.follow(remediator)
+    for namespace in DEFIB_NAMESPACES:
+        with suppress(AlreadyExists):  # from an earlier story
+            await scene.client.create(NAMESPACES, {"metadata": {"name": namespace}}, deadline=CREATE_SECONDS)
+    for made in remediation_manifests(story):
+        namespace = scene.sight.namespace if made.kind.namespaced else ""
+        await scene.client.create(made.kind, made.body, namespace=namespace, deadline=CREATE_SECONDS)
+
+
+def _is_looked_after(sight: Sight, check: str) -> bool:
+    known = sight.remediation.check(check)
+    return known is not None and bool((known.status or {}).get("phase"))
 
 
 def _is_usable(node: Node | None) -> bool:
@@ -145,4 +171,13 @@ def _ending(telling: Telling) -> list[str]:
         f"volume of {pod.name}: {attachment_words(one)}" for pod in sight.pods() for one in sight.attachments(pod.name)
     ]
     disks = [line for disk in sight.disks for line in disk.verdict().story.splitlines()]
-    return [*nodes, *pods, *volumes, *disks]
+    return [*nodes, *pods, *volumes, *disks, *_ending_of_checks(telling)]
+
+
+def _ending_of_checks(telling: Telling) -> list[str]:
+    sight = telling.remediation
+    lines = []
+    for check in sight.checks():
+        lines.append(f"check {check.name}: {check_words(check)}")
+        lines += [f"  it says: {text}" for text in check_texts(check) if text]
+    return lines + [f"remediation of {remedy.node}: {remedy_words(remedy)}" for remedy in sight.remedies()]

@@ -10,10 +10,12 @@ from defib.hollow.follow import Follow
 from defib.hollow.objects import ATTACHMENTS, CLAIMS, PODS, VOLUMES, Attachment, Claim, Pod, Volume
 from defib.kube.client import Client, Scope
 from defib.kube.kinds import NODES, Kind
+from defib.model.medik8s import CHECK_KIND
 from defib.model.meta import Resource, Wire
 from defib.model.node import Node
 from testbed.scenario.log_book import LogBook
 from testbed.scenario.manifests import APP, claim_of
+from testbed.scenario.remediation_sight import RemediationSight
 
 LOOK_SECONDS = 0.25  # disks are no objects of the API server: nobody says when they change
 
@@ -23,10 +25,20 @@ class About(Wire, frozen=True):
     name: str = ""
 
 
+class Series(Wire, frozen=True):
+    count: int = 0
+
+
 class Event(Resource, frozen=True):
     reason: str = ""
     message: str = ""
     involved_object: About = About()
+    count: int = 0
+    series: Series | None = None
+
+    @property
+    def times(self) -> int:
+        return max(1, self.count, self.series.count if self.series else 0)
 
 
 EVENTS = Kind(version="v1", plural="events", name="Event", namespaced=True, type=Event)
@@ -48,7 +60,8 @@ class Sight:
         self._attachments = Follow(client, clock, ATTACHMENTS, self._attachment_changed)
         self._claims = Follow(client, clock, CLAIMS, self._claim_changed, here)
         self._volumes = Follow(client, clock, VOLUMES, self._claim_changed)
-        self._events = Follow(client, clock, EVENTS, self._event_changed, here)
+        self._events = Follow(client, clock, EVENTS, self._event_changed)
+        self.remediation = RemediationSight(client, clock, namespace, self._note_change)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -78,7 +91,11 @@ class Sight:
         return self.disks.at(volume.spec.csi.volume_handle) if volume and volume.spec.csi else None
 
     def events(self) -> Iterator[Event]:
-        return iter(self._events.items.values())
+        """Of this story: what is in its namespace, and what is about checks, which are in none."""
+        return filter(self._is_ours, self._events.items.values())
+
+    def _is_ours(self, event: Event) -> bool:
+        return event.namespace == self.namespace or event.involved_object.kind == CHECK_KIND
 
     async def until(self, holds: Callable[[], bool], seconds: float) -> bool:
         """Whether it held at some moment within this time."""
@@ -111,29 +128,29 @@ class Sight:
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
         known = after or before
         assert known
-        self._note_change(f"node {known.name}", [node_words(one) for one in (before, after) if one], gone=after is None)
+        self._note_change(f"node {known.name}", [node_words(one) for one in (before, after) if one], after is None)
 
     def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
         known = after or before
         assert known
-        self._note_change(f"pod {known.name}", [pod_words(one) for one in (before, after) if one], gone=after is None)
+        self._note_change(f"pod {known.name}", [pod_words(one) for one in (before, after) if one], after is None)
 
     def _attachment_changed(self, before: Attachment | None, after: Attachment | None) -> None:
         known = after or before
         assert known
         words = [attachment_words(one) for one in (before, after) if one]
-        self._note_change(f"volume {known.volume[-8:]}", words, gone=after is None)
+        self._note_change(f"volume {known.volume[-8:]}", words, after is None)
 
     def _claim_changed(self, before: Claim | Volume | None, after: Claim | Volume | None) -> None:
         del before, after
         self._tell()
 
     def _event_changed(self, before: Event | None, after: Event | None) -> None:
-        if after and not before:
+        if after and self._is_ours(after) and (not before or before.times != after.times):
             self.book.note(f"event {after.involved_object.name}", f"{after.reason}: {after.message}")
         self._tell()
 
-    def _note_change(self, subject: str, words: list[str], *, gone: bool) -> None:
+    def _note_change(self, subject: str, words: list[str], gone: bool) -> None:
         """`words` are those of before and after, as far as there was something."""
         told = [*words, "gone"] if gone else words
         if len(set(told)) == len(told):

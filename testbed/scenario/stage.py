@@ -1,6 +1,7 @@
 """Where a story is told: a cluster with its nodes, its storage and a person who looks at it and has a client."""
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 import msgspec
@@ -8,19 +9,26 @@ import msgspec
 from defib.clock import Clock
 from defib.hollow.nodes import HollowNodes
 from defib.kube.client import Client
-from testbed.scenario.profiles import Profile
+from testbed.scenario.hollow_cluster import HollowCluster, alongside
+from testbed.scenario.log_book import LogBook
+from testbed.scenario.profiles import PROFILES, Profile
+from testbed.scenario.replica import Connect, Replica, settings_of
 from testbed.scenario.sight import Sight
 from testbed.scenario.story import Story
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
-    """A story's cluster, as it stands before the first line: its nodes are there, its workloads are not."""
+    """A story's cluster, as it stands before the first line: its nodes are there, its workloads are not.
+
+    `replica` is Defib, where the story has it; it does not run yet.
+    """
 
     client: Client
     clock: Clock
     nodes: HollowNodes
     sight: Sight
     profile: Profile
+    replica: Replica | None = None
 
 
 class Stage(Protocol):
@@ -30,3 +38,21 @@ class Stage(Protocol):
     def name(self) -> str: ...
 
     def open(self, story: Story) -> AbstractAsyncContextManager[Scene]: ...
+
+
+@asynccontextmanager
+async def scene_of(story: Story, person: Client, cluster: HollowCluster, connect: Connect) -> AsyncIterator[Scene]:
+    """`connect` gives Defib a line of its own to the API server."""
+    clock = cluster.clock
+    sight = Sight(person, clock, cluster.disks, story.name, LogBook(clock))
+    replica = Replica(connect, clock, settings_of(story.operator)) if story.operator else None
+    of_defib = (replica.run(), sight.remediation.run()) if replica else ()
+    async with alongside(sight.run(), *of_defib):
+        yield Scene(
+            client=person,
+            clock=clock,
+            nodes=cluster.nodes,
+            sight=sight,
+            profile=PROFILES[story.timers],
+            replica=replica,
+        )

@@ -1,7 +1,8 @@
 """What a story says, as frozen structs. Everything that can be written in a story carries the sentence it is written as.
 
 In a sentence `{node}` stands for the field of that name, `[word]` for a word that may be missing (its field is a bool).
-The type of a field says how it is written; grammar.py knows how.
+The type of a field says how it is written; grammar.py knows how. A field that is a tuple of phrases takes the rest of
+the line: one sentence after the other.
 """
 
 from enum import Enum
@@ -9,12 +10,46 @@ from typing import ClassVar, NewType
 
 import msgspec
 
+from defib.model.health_check import Mode
+
 PodName = NewType("PodName", str)
 """A pod by its name, or a workload: then the first of its pods is meant, by name."""
 WorkloadName = NewType("WorkloadName", str)
 NewName = NewType("NewName", str)
 """Of something that is made here."""
 Word = NewType("Word", str)
+Text = NewType("Text", str)
+"""Several words between quotation marks."""
+CheckName = NewType("CheckName", str)
+"""Of a NodeHealthCheck."""
+Chosen = NewType("Chosen", str)
+"""Nodes by what they are: `all`, `workers`, `control-plane`, a zone, or a label such as `pool=gpu`."""
+TemplateName = NewType("TemplateName", str)
+"""`foo`, or another template of the same remediator: `foo-gentle`."""
+Amount = NewType("Amount", str)
+"""A number of nodes, or a share of them."""
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """Written as `key=value`."""
+
+    key: str
+    value: str
+
+
+class Remediator(Enum):
+    """Who mends nodes in a story. They do nothing but what the story says."""
+
+    FOO = "foo"
+    BAR = "bar"
+
+
+class Truth(Enum):
+    """What a condition can be."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
 
 
 class NamedNode(msgspec.Struct, frozen=True):
@@ -79,6 +114,18 @@ class NodesInZone(Phrase, frozen=True):
     zone: NewName
 
 
+class NodeRole(Enum):
+    CONTROL_PLANE = "control-plane"
+    WORKER = "worker"
+
+
+class NodesWithRole(Phrase, frozen=True):
+    sentence = "nodes {names} as {role}"
+    names: tuple[NewName, ...]
+    role: NodeRole
+    zone: str = "zone-a"
+
+
 class Deployment(Phrase, frozen=True):
     sentence = "deployment {name} replicas {replicas}"
     name: NewName
@@ -120,9 +167,123 @@ class MaxUnavailable(Phrase, frozen=True):
     count: int
 
 
+class OperatorSetting(Phrase, frozen=True):
+    """As in a settings file: `resync 30s`."""
+
+    sentence = "{key} {value}"
+    key: Word
+    value: Word
+
+
+class Operator(Phrase, frozen=True):
+    sentence = "operator"
+    settings: tuple[OperatorSetting, ...] = ()
+
+
+class OperatorWith(Phrase, frozen=True):
+    sentence = "operator with {settings}"
+    settings: tuple[OperatorSetting, ...]
+
+
+class OpenShift(Phrase, frozen=True):
+    """Its kinds are there: ClusterVersion, Machine, MachineHealthCheck."""
+
+    sentence = "openshift"
+
+
+class Template(Phrase, frozen=True):
+    sentence = "template {name} [multiple] [broken]"
+    name: TemplateName
+    multiple: bool
+    broken: bool
+
+
+class Selects(Phrase, frozen=True):
+    sentence = "selects {nodes}"
+    nodes: Chosen
+
+
+class AtMostUnhealthy(Phrase, frozen=True):
+    sentence = "max-unhealthy {amount}"
+    amount: Amount
+
+
+class AtLeastHealthy(Phrase, frozen=True):
+    sentence = "min-healthy {amount}"
+    amount: Amount
+
+
+class After(Phrase, frozen=True):
+    sentence = "after {seconds}"
+    seconds: float
+
+
+class With(Phrase, frozen=True):
+    sentence = "with {template}"
+    template: TemplateName
+
+
+class Escalates(Phrase, frozen=True):
+    sentence = "escalates {template} {seconds}"
+    template: TemplateName
+    seconds: float
+
+
+class Then(Phrase, frozen=True):
+    sentence = "then {template} {seconds}"
+    template: TemplateName
+    seconds: float
+
+
+class HealthyDelay(Phrase, frozen=True):
+    sentence = "healthy-delay {seconds}"
+    seconds: float
+
+
+class StormCooldown(Phrase, frozen=True):
+    sentence = "storm-cooldown {seconds}"
+    seconds: float
+
+
+class InMode(Phrase, frozen=True):
+    sentence = "mode {mode}"
+    mode: Mode
+
+
+class Field(Phrase, frozen=True):
+    """Any other field of the spec, by its path; the value is YAML without spaces."""
+
+    sentence = "{field}"
+    field: Pair
+
+
+Part = (
+    Selects
+    | AtMostUnhealthy
+    | AtLeastHealthy
+    | After
+    | With
+    | Escalates
+    | Then
+    | HealthyDelay
+    | StormCooldown
+    | InMode
+    | Field
+)
+
+
+class Check(Phrase, frozen=True):
+    """A NodeHealthCheck."""
+
+    sentence = "check {name} {parts}"
+    name: NewName
+    parts: tuple[Part, ...]
+
+
 Workload = Deployment | StatefulSet | StatefulSetWithVolume | DaemonSet | BarePod
 Budget = MinAvailable | MaxUnavailable
-Header = UsesTimers | Nodes | NodesInZone | Workload | Budget
+NodeRow = Nodes | NodesInZone | NodesWithRole
+Header = UsesTimers | NodeRow | Workload | Budget | Operator | OperatorWith | OpenShift | Template | Check
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,10 +299,14 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     title: str
     timers: Timers
-    nodes: tuple[Nodes | NodesInZone, ...]
+    nodes: tuple[NodeRow, ...]
     workloads: tuple[Workload, ...]
     budgets: tuple[Budget, ...]
     steps: tuple[Step, ...]
+    operator: Operator | OperatorWith | None = None
+    is_openshift: bool = False
+    templates: tuple[Template, ...] = ()
+    checks: tuple[Check, ...] = ()
 
     @property
     def name(self) -> str:

@@ -3,6 +3,7 @@
 from defib.hollow.node import HollowNode
 from defib.hollow.objects import Pod
 from testbed.scenario.conditions import EvictionOutcome
+from testbed.scenario.replica import Replica
 from testbed.scenario.stage import Scene
 from testbed.scenario.story import NamedNode, NodeOf, PodName, Story, ThatNode, Where
 
@@ -16,9 +17,15 @@ class Telling:
         self.story = story
         self.scene = scene
         self.sight = scene.sight
+        self.remediation = scene.sight.remediation
         self.client = scene.client
         self.that_node = ""
         self.eviction: EvictionOutcome | None = None
+
+    @property
+    def replica(self) -> Replica:
+        assert self.scene.replica, "check.py sees to it that whoever needs an operator has one"
+        return self.scene.replica
 
     def find(self, where: Where) -> str:
         """The name of a node; empty when the pod that it is the node of is not on any."""

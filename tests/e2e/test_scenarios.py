@@ -29,6 +29,13 @@ STORIES = (
     "out-of-service-under-partition-corrupts",
     "drained-node",
 )
+WITH_DEFIB = (
+    "nhc-one-node-dies",
+    "nhc-a-finalizer-keeps-its-node-unhealthy",
+    "nhc-a-template-comes-and-goes",
+    "nhc-a-kind-comes-and-goes",
+    "nhc-08-8-never-two-for-one",
+)
 WAITS_FOR_UNMOUNT = ("force-delete-under-partition-corrupts",)
 
 
@@ -52,6 +59,11 @@ async def stage(
 
 @pytest.mark.parametrize("name", STORIES)
 async def test_a_story_ends_as_it_says_on_a_real_control_plane(stage: ControlPlaneStage, name: str) -> None:
+    await tell_and_expect(stage, name)
+
+
+@pytest.mark.parametrize("name", WITH_DEFIB)
+async def test_a_story_with_defib_ends_as_it_says_on_a_real_control_plane(stage: ControlPlaneStage, name: str) -> None:
     await tell_and_expect(stage, name)
 
 

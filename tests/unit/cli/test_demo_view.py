@@ -23,7 +23,7 @@ def a_scene(
     cluster = a_cluster(*(nodes or [a_node(name) for name in NAMES]))
     return Scene(
         now=T0,
-        picture=Picture(with_heartbeats(cluster, silent), told),
+        picture=Picture(with_heartbeats(cluster, silent), story=told),
         power_events=(Spoken(T0 - SECOND, "power", f"{victim} loses its power", bad=True),) if victim else (),
         victim=victim,
         has_power=has_power,

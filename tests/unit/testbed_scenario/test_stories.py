@@ -8,8 +8,10 @@ import pytest
 from defib.simulate.virtual_time import VirtualClock, run
 from testbed.scenario.embedded import EmbeddedStage
 from testbed.scenario.errors import StoryFailed
+from testbed.scenario.grammar import Several, sentence_of
 from testbed.scenario.parse import HEADER_SENTENCES, STEP_SENTENCES, parse
 from testbed.scenario.runner import Told, expect_story, tell
+from testbed.scenario.story import Check
 
 ROOT = Path(__file__).parents[3]
 STORIES = sorted((ROOT / "tests" / "scenarios").glob("*.story"))
@@ -36,7 +38,7 @@ def test_a_story_ends_as_it_says(path: Path, seed: int) -> None:
 def test_a_story_says_what_it_is_about_and_its_name_can_be_a_namespace(path: Path) -> None:
     story = parse(path.read_text(), path.name)
     assert len(story.title.split()) >= 5
-    assert re.fullmatch(r"[a-z][a-z-]{1,61}[a-z]", story.name)
+    assert re.fullmatch(r"[a-z][a-z0-9-]{1,61}[a-z0-9]", story.name)
 
 
 def test_the_same_seed_tells_the_same_story() -> None:
@@ -105,9 +107,46 @@ def test_each_way_to_fail_is_told_in_its_own_words(steps: str, why: str) -> None
     assert why in told(header + steps).failure
 
 
+@pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        ("remediator foo finishes n1", "there is no remediation of n1 by foo now"),
+        ("start operator", "Defib runs already"),
+        ("stop operator\nrestart operator", "Defib does not run now"),
+        ("create template foo", "already exists"),
+        ("brake off", "not found"),
+        ("release lock n1", "not found"),
+        ("create remediation of n1 by foo\nexpect no remediation of n1 within 2s", "not seen within 2 s"),
+        ("lock n1 held by me for 5s\nexpect lock n1 free", "it is not so"),
+        ("lock n1 held by me for 5s\nexpect always lock n1 held by me for 1m", "no longer so after 5"),
+        ("expect check workers Disabled", "it is not so"),
+        ('expect check workers says "no such words"', "it is not so"),
+        ("report Ready False on n1\nexpect never check workers healthy 1 of 2 for 9s", "seen after"),
+        ("expect event Enabled times 2", "it is not so"),
+        ("stop operator\nreport Ready False on n1\nexpect remediation of n1 within 1m", "not seen within 60 s"),
+    ],
+)
+def test_each_way_to_fail_with_defib_is_told_in_its_own_words(steps: str, why: str) -> None:
+    header = "timers compressed\nnodes n1 n2\noperator\ntemplate foo\ncheck workers after 5s with foo\n"
+    assert why in told(header + steps).failure
+
+
+def test_a_failed_story_shows_what_the_checks_say() -> None:
+    header = "timers compressed\nnodes n1 n2\noperator\ncheck workers after 5s with foo\n"
+    how = told(f"{header}report Ready False on n1\nexpect remediation of n1 by foo within 10s")
+    ending = how.transcript().partition("As it was then:")[2]
+    assert "check workers: Disabled, 1 of 2 healthy, lists n1" in ending
+    assert "it says: failed to get FooRemediationTemplate" in ending
+
+
+def parts_of_a_check() -> list[str]:
+    several = next(piece for piece in sentence_of(Check).pieces if isinstance(piece, Several))
+    return [sentence.text for sentence in several.sentences]
+
+
 def test_the_page_about_stories_lists_every_sentence() -> None:
     fenced = "\n".join(re.findall(r"^\| `([^`]+)` \|", PAGE, re.MULTILINE))
-    sentences = {sentence.text for sentence in HEADER_SENTENCES}
+    sentences = {sentence.text for sentence in HEADER_SENTENCES} | set(parts_of_a_check())
     sentences |= {sentence.text for sentence in STEP_SENTENCES if sentence.inner is None}
     sentences |= {sentence.inner.sentence for sentence in STEP_SENTENCES if sentence.inner}
     assert sorted(sentences - set(fenced.splitlines())) == []
