@@ -5,17 +5,19 @@ no budget is overdrawn within a pass. What is in flight is counted from the clus
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import datetime
 
 from defib.decide.course import Course
-from defib.decide.ground import control_plane_out, is_control_plane
-from defib.decide.history import began, recent
+from defib.decide.ground import Ground, control_plane_out, is_control_plane
+from defib.decide.history import Tally, began, fewer_at
 from defib.decide.quorum import quorum_gate
+from defib.decide.rules import INSTANT
 from defib.decide.upgrade import holding
 from defib.decide.view import View, holder
 from defib.model import medik8s
 from defib.model.duration import say
-from defib.model.health_check import Began, Domain, Mode
+from defib.model.health_check import Domain, Mode, Rate
 from defib.model.lock import ends_at, held_by_another
 from defib.model.moment import read_moment
 from defib.model.node import Node
@@ -24,46 +26,60 @@ from defib.model.verdict import Gate
 APPROVED_UNTIL = "defib.dev/approved-until"
 
 
+class Taken:
+    """What the checks have taken together. It lives for one pass, and grows as they admit nodes."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.control_plane = set(control_plane_out(ground))
+        self.by_check = {node: check for check, nodes in ground.starting.items() for node in nodes}
+
+
 class Ledger:
     """What is out already, and what this pass adds to it. Lives for one check and one pass."""
 
-    def __init__(self, view: View, control_plane_busy: set[str]) -> None:
+    def __init__(self, view: View, taken: Taken) -> None:
         self.view = view
         self.in_flight = {node for node in view.owned if view.remediations(node)} | view.starting
-        self.begun = began(view)
-        self.control_plane_busy = control_plane_busy
+        self.begun = Tally(began(view))
+        self.taken = taken
         self._sizes: dict[str, Counter[str]] = {}
+        self._busy: dict[str, Counter[str]] = {}
 
     def admit(self, node: Node, *, is_new: bool) -> None:
-        self.in_flight.add(node.name)
+        if node.name not in self.in_flight:
+            self.in_flight.add(node.name)
+            for label, busy in self._busy.items():
+                busy[node.labels.get(label, "")] += 1
+        self.taken.by_check[node.name] = self.view.check.name
         if is_new:
-            self.begun.append(Began(node=node.name, started=self.view.now))
+            self.begun.add(node.name, self.view.now)
         if is_control_plane(node):
-            self.control_plane_busy.add(node.name)
+            self.taken.control_plane.add(node.name)
 
     def in_domain(self, domain: Domain, value: str) -> int:
-        nodes = self.view.ground.cluster.nodes
-        return sum(1 for name in self.in_flight if name in nodes and nodes[name].labels.get(domain.label, "") == value)
+        """How many nodes of that domain are in flight."""
+        if domain.label not in self._busy:
+            self._busy[domain.label] = self._by_value(domain.label, self.in_flight)
+        return self._busy[domain.label][value]
 
     def size_of(self, domain: Domain, value: str) -> int:
         """How many selected nodes are in that domain; counted once, when somebody asks."""
         if domain.label not in self._sizes:
-            nodes = self.view.ground.cluster.nodes
-            self._sizes[domain.label] = Counter(
-                nodes[name].labels.get(domain.label, "") for name in self.view.census.selected
-            )
+            self._sizes[domain.label] = self._by_value(domain.label, self.view.census.selected)
         return self._sizes[domain.label][value]
 
-
-def busy_control_plane(view: View) -> set[str]:
-    return set(control_plane_out(view.ground))
+    def _by_value(self, label: str, names: Iterable[str]) -> Counter[str]:
+        nodes = self.view.ground.cluster.nodes
+        return Counter(nodes[name].labels.get(label, "") for name in names if name in nodes)
 
 
 def node_gates(node: Node, course: Course, ledger: Ledger, *, is_new: bool) -> tuple[Gate, ...]:
-    """Gates for one node; those of the second group only for a node that is not in flight yet."""
+    """Gates for one node. A node that was admitted need not be again; but a place it must have, or get."""
     gates = [gate(node, course, ledger) for gate in _ALWAYS]
     if is_new:
         gates += [gate(node, course, ledger) for gate in _ADMISSION]
+    if node.name not in ledger.in_flight:
+        gates.append(_in_flight(node, ledger))
         gates += [_domain(node, domain, ledger) for domain in ledger.view.check.guards.domains]
     return tuple(gates)
 
@@ -79,11 +95,16 @@ def _lock(node: Node, _: Course, ledger: Ledger) -> Gate:
     view = ledger.view
     lease = view.ground.lock_of(node.name)
     by = held_by_another(lease, holder(view.check), view.now)
+    first = ledger.taken.by_check.get(node.name, view.check.name)
+    if not by and first != view.check.name:
+        by = medik8s.holder_of(first)
+        return Gate(name="Lock", is_open=False, value=by, message=f"{by} is about to work on the node")
     if not by or lease is None:
         return Gate(name="Lock", is_open=True, message="nobody else works on the node")
     ends = ends_at(lease)
-    until = f" until {ends:%H:%M:%S} UTC" if ends else ""
-    return Gate(name="Lock", is_open=False, value=by, message=f"{by} works on the node and holds its lock{until}")
+    assert ends is not None, "what does not end is held by nobody"
+    message = f"{by} works on the node and holds its lock until {ends:%H:%M:%S} UTC"
+    return Gate(name="Lock", is_open=False, value=by, message=message, opens_at=ends + INSTANT)
 
 
 def _foreign(node: Node, course: Course, ledger: Ledger) -> Gate:
@@ -104,7 +125,7 @@ def _foreign(node: Node, course: Course, ledger: Ledger) -> Gate:
 def _control_plane(node: Node, _: Course, ledger: Ledger) -> Gate:
     if not is_control_plane(node):
         return Gate(name="ControlPlane", is_open=True, message="it is not a control-plane node")
-    others = sorted(ledger.control_plane_busy - {node.name})
+    others = sorted(ledger.taken.control_plane - {node.name})
     if others:
         return Gate(
             name="ControlPlane",
@@ -139,15 +160,22 @@ def _upgrading(node: Node, _: Course, ledger: Ledger) -> Gate:
     if signal is None or signal.nodes is None:
         return Gate(name="NodeUpgrade", is_open=True, message="the node is not being upgraded")
     limit = view.ground.rules.upgrade_limit
-    trouble = view.unhealthy.get(node.name)
-    if trouble is not None and view.now - trouble.unhealthy_at > limit:
+    stuck_after = view.unhealthy[node.name].unhealthy_at + limit
+    if view.now > stuck_after:
         return Gate(
             name="NodeUpgrade", is_open=True, limit=say(limit), message=f"its upgrade is stuck: {signal.message}"
         )
-    return Gate(name="NodeUpgrade", is_open=False, value=signal.name, limit=say(limit), message=signal.message)
+    return Gate(
+        name="NodeUpgrade",
+        is_open=False,
+        value=signal.name,
+        limit=say(limit),
+        message=signal.message,
+        opens_at=min(stuck_after + INSTANT, signal.until or stuck_after + INSTANT),
+    )
 
 
-def _in_flight(_: Node, __: Course, ledger: Ledger) -> Gate:
+def _in_flight(_: Node, ledger: Ledger) -> Gate:
     amount = ledger.view.check.guards.max_in_flight
     if amount is None:
         return Gate(name="InFlight", is_open=True, message="there is no limit on remediations at once")
@@ -167,20 +195,33 @@ def _rate(_: Node, __: Course, ledger: Ledger) -> Gate:
     rate = ledger.view.check.guards.rate_limit
     if rate is None:
         return Gate(name="RateLimit", is_open=True, message="there is no limit on remediations over time")
-    count = recent(ledger.begun, rate, ledger.view.now)
-    message = f"{count} nodes were newly remediated within {say(rate.within)}, at most {rate.count} may be"
-    return Gate(name="RateLimit", is_open=count < rate.count, value=str(count), limit=str(rate.count), message=message)
+    counted = ledger.begun.recent(rate, ledger.view.now)
+    message = f"{len(counted)} nodes were newly remediated within {say(rate.within)}, at most {rate.count} may be"
+    return _counting("RateLimit", counted, rate, message)
 
 
 def _flapping(node: Node, _: Course, ledger: Ledger) -> Gate:
     rate = ledger.view.check.guards.flap_damping
     if rate is None:
         return Gate(name="Flapping", is_open=True, message="remediations of one node are not counted")
-    count = recent((one for one in ledger.begun if one.node == node.name), rate, ledger.view.now)
-    message = f"the node was remediated {count} times within {say(rate.within)}, fewer than {rate.count} are allowed"
-    return Gate(name="Flapping", is_open=count < rate.count, value=str(count), limit=str(rate.count), message=message)
+    counted = ledger.begun.recent_of(node.name, rate, ledger.view.now)
+    times = "once" if len(counted) == 1 else f"{len(counted)} times"
+    message = f"the node was remediated {times} within {say(rate.within)}, fewer than {rate.count} are allowed"
+    return _counting("Flapping", counted, rate, message)
+
+
+def _counting(name: str, counted: list[datetime], rate: Rate, message: str) -> Gate:
+    opens_at = fewer_at(counted, rate)
+    return Gate(
+        name=name,
+        is_open=opens_at is None,
+        value=str(len(counted)),
+        limit=str(rate.count),
+        message=message,
+        opens_at=opens_at,
+    )
 
 
 _Gate = Callable[[Node, Course, Ledger], Gate]
 _ALWAYS: tuple[_Gate, ...] = (_excluded, _approval, _lock, _foreign, _control_plane, _quorum)
-_ADMISSION: tuple[_Gate, ...] = (_upgrading, _flapping, _in_flight, _rate)
+_ADMISSION: tuple[_Gate, ...] = (_upgrading, _flapping, _rate)

@@ -5,21 +5,20 @@ from datetime import datetime
 
 import msgspec
 
-from defib.decide.admission import Ledger
+from defib.decide.admission import Ledger, Taken
 from defib.decide.census import Census, trouble_of
 from defib.decide.gates import check_gates, disabled_gate, is_below_threshold, upgrade_of
 from defib.decide.ground import Ground
-from defib.decide.machine_checks import conflict, spares_terminating
+from defib.decide.machine_checks import conflict, spares_terminating, unasked
 from defib.decide.news import ended, news
-from defib.decide.recovery import plan_gone, plan_recovering, tidy_up
-from defib.decide.rules import INSTANT
+from defib.decide.recovery import plan_gone, plan_recovering, plan_unreadable, tidy_up
 from defib.decide.status import Standing, broken_status, patch_for, status_of
 from defib.decide.storm import storm
-from defib.decide.templates import LOOKING, Disabled, why_unusable
+from defib.decide.templates import LOOKING, Disabled, shows_what_was_begun, why_unusable
 from defib.decide.unhealthy import Ill, NodePlan, plan_suspect, plan_unhealthy, plan_unselected
 from defib.decide.view import View, classify, look
-from defib.model.action import Action, TellEvent, WriteStatus
-from defib.model.health_check import Broken, Check, CheckStatus, Mode, NodeHealthCheck
+from defib.model.action import Action, TellEvent, WriteStatus, to_start
+from defib.model.health_check import Broken, Check, CheckStatus, KindRef, Mode, NodeHealthCheck
 from defib.model.verdict import Gate, Verdict
 
 
@@ -29,6 +28,14 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     item: NodeHealthCheck
     check: Check | Broken
     status: CheckStatus
+
+    @property
+    def makes(self) -> frozenset[KindRef]:
+        """The kinds of its remediations: those it can make, and those that its status says it has made."""
+        steps = self.check.steps if isinstance(self.check, Check) else ()
+        made = (one.resource for node in self.status.unhealthy_nodes or () for one in node.remediations or ())
+        named = {KindRef(resource.api_version, resource.kind) for resource in made}
+        return frozenset({step.template.makes for step in steps} | named)
 
 
 class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,35 +54,43 @@ class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan_broken(known: Known, broken: Broken, now: datetime) -> CheckPlan:
     """It is never acted on. Its status says what is wrong with it."""
-    disabled = Disabled("InvalidSpecification", "; ".join(broken.problems))
-    after = broken_status(known.status, disabled, broken.generation, now)
+    return _plan_idle(known, Disabled("InvalidSpecification", "; ".join(broken.problems)), now)
+
+
+def _plan_idle(known: Known, disabled: Disabled, now: datetime) -> CheckPlan:
+    """Nothing can be said about its nodes, so what the status says of them stays."""
+    check = known.check
+    after = broken_status(known.status, disabled, check.generation, now)
+    idle = CheckPlan(known=known, status=after, gates=(disabled_gate(disabled),))
     patch = patch_for(known.item.status, known.status, after, now)
     if patch is None:
-        return CheckPlan(known=known, status=after)
+        return idle
     tell = TellEvent(
-        check=broken.name, uid=broken.uid, is_warning=True, reason="Disabled", message=disabled.message, at=now
+        check=check.name, uid=check.uid, is_warning=True, reason="Disabled", message=disabled.message, at=now
     )
     was = known.status.condition("Disabled")
     is_news = was is None or (was.status, was.message) != ("True", disabled.message)
     write = WriteStatus(
-        check=broken.name, uid=broken.uid, version=broken.version, status=patch, tells=(tell,) if is_news else ()
+        check=check.name, uid=check.uid, version=check.version, status=patch, tells=(tell,) if is_news else ()
     )
-    return CheckPlan(known=known, status=after, actions=(write,))
+    return msgspec.structs.replace(idle, actions=(write,))
 
 
 class Sharing(msgspec.Struct, frozen=True, kw_only=True):
-    """What the checks of one pass have in common. `control_plane_busy` grows as they admit nodes."""
+    """What the checks of one pass have in common."""
 
     ground: Ground
     censuses: Mapping[str, Census]
-    control_plane_busy: set[str]
+    taken: Taken
 
 
 def plan_check(known: Known, check: Check, sharing: Sharing) -> CheckPlan:
     ground, census = sharing.ground, sharing.censuses[check.name]
-    disabled = conflict(ground.cluster) or why_unusable(check, ground)
+    disabled = unasked(ground.cluster) or conflict(ground.cluster) or why_unusable(check, ground)
     if disabled is not None and disabled.reason == LOOKING:
         return CheckPlan(known=known, status=known.status, gates=(disabled_gate(disabled),), census=census)
+    if disabled is not None and not shows_what_was_begun(check, ground):
+        return msgspec.structs.replace(_plan_idle(known, disabled, ground.now), census=census)
     health = classify(census, ground.now, spare_terminating=spares_terminating(ground.cluster))
     view = look(check, known.status, ground, census, health)
     upgrade = upgrade_of(view)
@@ -83,9 +98,9 @@ def plan_check(known: Known, check: Check, sharing: Sharing) -> CheckPlan:
     standing = Standing(
         disabled=disabled, gates=check_gates(view, disabled, weather, upgrade), storm=weather, upgrade=upgrade
     )
-    plans = _plan_nodes(view, standing, Ledger(view, sharing.control_plane_busy))
+    plans = _plan_nodes(view, standing, Ledger(view, sharing.taken))
     after = status_of(view, standing, {name: plan.entry for name, plan in plans.items() if plan.entry is not None})
-    moments = [plan.wake_at for plan in plans.values()] + [weather.calms_until and weather.calms_until + INSTANT]
+    moments = [*(plan.wake_at for plan in plans.values()), weather.calms_until, upgrade.changes_at]
     return CheckPlan(
         known=known,
         status=after,
@@ -98,9 +113,14 @@ def plan_check(known: Known, check: Check, sharing: Sharing) -> CheckPlan:
 
 
 def _plan_nodes(view: View, standing: Standing, ledger: Ledger) -> dict[str, NodePlan]:
-    """The longest unhealthy first, since it is admitted first."""
+    """The longest unhealthy first, since it is admitted first; but behind others if it could not be begun just now."""
     plans: dict[str, NodePlan] = {}
-    for name in sorted(view.unhealthy, key=lambda one: (view.unhealthy[one].unhealthy_at, one)):
+    failed = {key.partition(" by ")[0] for key in view.ground.cluster.failures}
+
+    def turn(name: str) -> tuple[bool, datetime, str]:
+        return to_start(view.check.name, name) in failed, view.unhealthy[name].unhealthy_at, name
+
+    for name in sorted(view.unhealthy, key=turn):
         plans[name] = plan_unhealthy(Ill(view, view.census.nodes[name], view.unhealthy[name]), standing.gates, ledger)
     for name, trouble in view.suspect.items():
         plans[name] = plan_suspect(Ill(view, view.census.nodes[name], trouble))
@@ -114,7 +134,8 @@ def _leftover(view: View, name: str) -> NodePlan:
     """A node that is not ill as far as the check can see, and still has remediations."""
     node = view.ground.cluster.nodes.get(name)
     if node is None:
-        return plan_gone(view, name)
+        is_unread = any((item.kind, item.key) == ("nodes", name) for item in view.ground.cluster.unread)
+        return plan_unreadable(view, name) if is_unread else plan_gone(view, name)
     trouble = None if name in view.census.selected else trouble_of(node, view.check.conditions)
     return plan_unselected(Ill(view, node, trouble)) if trouble is not None else plan_recovering(view, node)
 

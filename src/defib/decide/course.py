@@ -77,11 +77,14 @@ def record_of(view: View, node: str, step: Step) -> StartedRemediation | None:
 
 
 def has_timed_out(view: View, node: str, step: Step, found: Remediation | None) -> bool:
-    """The mark on the remediation counts like the status: we may have died between writing the one and the other."""
+    """The mark on the remediation counts like the status: we may have died between writing the one and the other.
+
+    Not so on one that is on its way out: when the status has forgotten it, the node was healthy in between.
+    """
     record = record_of(view, node, step)
     if record is not None and record.timed_out is not None:
         return True
-    return found is not None and medik8s.TIMED_OUT in found.annotations
+    return found is not None and not found.is_deleting and medik8s.TIMED_OUT in found.annotations
 
 
 def time_for(step: Step) -> timedelta:

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 
 from defib.decide.ground import Ground
+from defib.decide.machine_checks import MACHINE_HEALTH_CHECK
 from defib.decide.rules import Rules
+from defib.model import medik8s
 from defib.model.cluster import HEARTBEAT_NAMESPACE, Cluster, Served
 from defib.model.health_check import Check
 from defib.model.lock import ends_at
@@ -11,12 +13,15 @@ from defib.model.lock import ends_at
 
 def doubts(check: Check, ground: Ground) -> str:
     """Why what we see may not be so; empty when there is no reason to doubt."""
-    return next(_doubts(check, ground), "")
+    return doubts_about(_needed(check, ground.cluster), ground.cluster)
 
 
-def _doubts(check: Check, ground: Ground) -> Iterator[str]:
-    cluster = ground.cluster
-    needed = _needed(check, cluster)
+def doubts_about(needed: frozenset[str], cluster: Cluster) -> str:
+    """The same for whoever must see these. It asks after every heartbeat, so it is not for every node of a pass."""
+    return next(_doubts(needed, cluster), "")
+
+
+def _doubts(needed: frozenset[str], cluster: Cluster) -> Iterator[str]:
     for blindness in cluster.blind:
         if blindness.kind in needed:
             yield f"{blindness.kind} are out of sight: {blindness.why}"
@@ -27,20 +32,32 @@ def _doubts(check: Check, ground: Ground) -> Iterator[str]:
 
 
 def _needed(check: Check, cluster: Cluster) -> frozenset[str]:
-    used = (cluster.kinds.get(kind) for step in check.steps for kind in (step.template.kind, step.template.makes))
+    used = [kind for step in check.steps for kind in (step.template.kind, step.template.makes)]
+    known = (cluster.kinds.get(kind) for kind in (*used, MACHINE_HEALTH_CHECK))
     return frozenset(
         {
+            medik8s.CHECKS,
             "nodes",
             "heartbeats",
             "locks",
             "configmaps",
-            *(served.collection for served in used if isinstance(served, Served)),
+            *(served.collection for served in known if isinstance(served, Served)),
         }
     )
 
 
 def _silence(cluster: Cluster) -> Iterator[str]:
-    """Most nodes do not die at once; most heartbeats stop at once when something between them and us is broken."""
+    """Most nodes do not die at once; most heartbeats stop at once when something between them and us is broken.
+
+    The words have no numbers in them: those change all the time, and with them the status would.
+    """
+    silent, known = overdue_heartbeats(cluster)
+    if 2 * silent > known:
+        yield "most heartbeats of nodes are overdue at once, so it may be the network or the API server"
+
+
+def overdue_heartbeats(cluster: Cluster) -> tuple[int, int]:
+    """How many, and of how many."""
     silent = known = 0
     prefix = f"{HEARTBEAT_NAMESPACE}/"
     for key, lease in cluster.heartbeats.items():
@@ -50,8 +67,7 @@ def _silence(cluster: Cluster) -> Iterator[str]:
         if ends is not None:
             known += 1
             silent += ends < cluster.now
-    if 2 * silent > known:
-        yield f"the heartbeats of {silent} of {known} nodes are overdue, so it may be the network or the API server"
+    return silent, known
 
 
 def brake_reason(cluster: Cluster, rules: Rules) -> str:

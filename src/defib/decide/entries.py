@@ -28,6 +28,9 @@ def started(view: View, node: str, over: Remediation | None = None) -> list[Star
             found.append(_entry_of(there, step.template.name, timed_out))
         elif record is not None and timed_out is not None:
             found.append(record)
+    listed = {entry.resource.uid for entry in found}
+    # Made by an earlier version of the check: still ours to end.
+    found += (_entry_of(r, "", None) for r in view.remediations(node) if r.uid not in listed)
     return found or None
 
 

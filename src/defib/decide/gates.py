@@ -9,11 +9,13 @@ from datetime import datetime
 
 import msgspec
 
-from defib.decide.doubt import brake_reason, doubts
+from defib.decide.doubt import brake_reason, doubts, overdue_heartbeats
+from defib.decide.rules import INSTANT, LOOK_AGAIN
 from defib.decide.storm import Storm
 from defib.decide.templates import Disabled
 from defib.decide.upgrade import Signal, holding
 from defib.decide.view import View
+from defib.model.duration import say
 from defib.model.health_check import Mode
 from defib.model.verdict import Gate
 
@@ -22,8 +24,8 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
     """An upgrade of everything, since when, and whether it has taken too long to be believed."""
 
     signal: Signal | None = None
-    since: datetime | None = None
     is_stuck: bool = False
+    changes_at: datetime | None = None  # when it is over, or counts as stuck, by time alone
 
 
 class CheckGates(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,8 +85,16 @@ def _mode(view: View) -> Gate:
 def _sight(view: View) -> Gate:
     """Nobody needs the answer while no node is ill, and it is the most expensive one."""
     why = doubts(view.check, view.ground) if view.unhealthy else ""
-    message = f"we do not trust our own sight: {why}" if why else "we see the cluster as it is"
-    return Gate(name="SelfDoubt", is_open=not why, message=message)
+    if not why:
+        return Gate(name="SelfDoubt", is_open=True, message="we see the cluster as it is")
+    silent, known = overdue_heartbeats(view.ground.cluster)
+    return Gate(
+        name="SelfDoubt",
+        is_open=False,
+        value=f"{silent} of {known} heartbeats overdue" if silent else "",
+        message=f"we do not trust our own sight: {why}",
+        opens_at=view.now + LOOK_AGAIN,  # perhaps: heartbeats tell nobody that they are back
+    )
 
 
 _ALWAYS: tuple[Callable[[View], Gate], ...] = (_brake, _paused, _mode, _sight)
@@ -116,20 +126,31 @@ def _storm(view: View, storm: Storm) -> Gate:
         return Gate(name="Storm", is_open=False, message="too many nodes have failed at once: a storm")
     until = f"{storm.calms_until:%H:%M:%S}"
     return Gate(
-        name="Storm", is_open=False, limit=until, message=f"a storm has passed; it must stay calm until {until} UTC"
+        name="Storm",
+        is_open=False,
+        limit=until,
+        message=f"a storm has passed; it must stay calm until {until} UTC",
+        opens_at=storm.calms_until,
     )
 
 
 def _upgrade(view: View, upgrade: Upgrade) -> Gate:
     if upgrade.signal is None:
         return Gate(name="Upgrade", is_open=True, message="no upgrade is under way")
+    limit = say(view.ground.rules.upgrade_limit)
     if upgrade.is_stuck:
-        limit = view.ground.rules.upgrade_limit
         message = (
             f"an upgrade has taken longer than {limit} and no longer holds anything back: {upgrade.signal.message}"
         )
-        return Gate(name="Upgrade", is_open=True, limit=str(limit), message=message)
-    return Gate(name="Upgrade", is_open=False, message=f"an upgrade is under way: {upgrade.signal.message}")
+        return Gate(name="Upgrade", is_open=True, limit=limit, message=message)
+    return Gate(
+        name="Upgrade",
+        is_open=False,
+        value=upgrade.signal.name,
+        limit=limit,
+        message=f"an upgrade is under way: {upgrade.signal.message}",
+        opens_at=upgrade.changes_at,
+    )
 
 
 def upgrade_of(view: View) -> Upgrade:
@@ -140,14 +161,21 @@ def upgrade_of(view: View) -> Upgrade:
     known = view.status.condition("Upgrading")
     began = known.last_transition_time if known is not None and known.status == "True" else None
     since = min((moment for moment in (began, signal.since) if moment is not None), default=view.now)
-    return Upgrade(signal=signal, since=since, is_stuck=view.now - since > view.ground.rules.upgrade_limit)
+    limit = view.ground.rules.upgrade_limit
+    is_stuck = view.now - since > limit
+    moments = (signal.until, None if is_stuck else since + limit + INSTANT)
+    return Upgrade(
+        signal=signal,
+        is_stuck=is_stuck,
+        changes_at=min((moment for moment in moments if moment is not None), default=None),
+    )
 
 
 def _stuck_on_a_node(view: View) -> Iterator[Upgrade]:
     for name, trouble in view.unhealthy.items() if view.ground.signals else ():
         signal = holding(view.ground.signals, view.check.name, name)
         if signal is not None and view.now - trouble.unhealthy_at > view.ground.rules.upgrade_limit:
-            yield Upgrade(signal=signal, since=trouble.unhealthy_at, is_stuck=True)
+            yield Upgrade(signal=signal, is_stuck=True, changes_at=signal.until)
 
 
 def _everywhere(view: View) -> Iterator[Signal]:

@@ -65,10 +65,14 @@ def survey(cluster: Cluster, rules: Rules, kinds: frozenset[KindRef]) -> Ground:
 
 
 def _remediations(cluster: Cluster, kinds: frozenset[KindRef]) -> list[Remediation]:
-    """In a fixed order, so that the same cluster always gives the same plan."""
+    """In a fixed order, so that the same cluster always gives the same plan.
+
+    Of kinds that no check names (any more), those that a check has made: it was edited, and they are still ours.
+    """
     found: list[Remediation] = []
-    for kind in kinds:
-        found += (read_remediation(item, kind) for item in cluster.every(kind))
+    for kind in cluster.kinds:
+        read = (read_remediation(item, kind) for item in cluster.every(kind))
+        found += read if kind in kinds else (one for one in read if one.owner)
     return sorted(found, key=lambda one: (one.kind.api_version, one.kind.name, one.key))
 
 

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from defib.decide.templates import Disabled
+from defib.decide.quorum import CLUSTER_VERSION
+from defib.decide.templates import LOOKING, Disabled
 from defib.model.cluster import Cluster
 from defib.model.health_check import KindRef
 from defib.model.meta import Unstructured
@@ -10,6 +11,12 @@ from defib.model.meta import Unstructured
 MACHINE_HEALTH_CHECK = KindRef("machine.openshift.io/v1beta1", "MachineHealthCheck")
 CONFLICT = "ConflictingMachineHealthCheckDetected"
 TERMINATING = "Terminating"
+
+
+def unasked(cluster: Cluster) -> Disabled | None:
+    """Before we know whether this is an OpenShift, with guards of its own, nothing may be begun."""
+    kind = next((kind for kind in (CLUSTER_VERSION, MACHINE_HEALTH_CHECK) if kind not in cluster.kinds), None)
+    return Disabled(LOOKING, f"{kind} is being looked for") if kind is not None else None
 
 
 def conflict(cluster: Cluster) -> Disabled | None:

@@ -5,16 +5,19 @@ from datetime import datetime
 
 import msgspec
 
+from defib.decide.admission import Taken
 from defib.decide.census import Census, take_census
 from defib.decide.check_plan import CheckPlan, Known, Sharing, plan_broken, plan_check
-from defib.decide.ground import control_plane_out, survey
+from defib.decide.ground import survey
 from defib.decide.reading import read_check, read_status
+from defib.decide.recovery import orphaned_locks
 from defib.decide.rules import Rules
+from defib.decide.status import UPGRADING
 from defib.decide.upgrade import upgrades
 from defib.model import medik8s
 from defib.model.action import Action
 from defib.model.cluster import Cluster
-from defib.model.health_check import Broken, Check, KindRef, NodeHealthCheck
+from defib.model.health_check import Broken, Check, NodeHealthCheck
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,21 +37,18 @@ def decide(cluster: Cluster, rules: Rules, before: Plan = NOTHING) -> Plan:
         name: _read(item, before.checks.get(name))
         for name, item in sorted(cluster.all_of(medik8s.CHECKS, NodeHealthCheck).items())
     }
-    ground = survey(cluster, rules, frozenset(_makes(known)))
+    ground = survey(cluster, rules, frozenset(kind for one in known.values() for kind in one.makes))
     censuses = {
         name: take_census(one.check, cluster.nodes, _census(before, name))
         for name, one in known.items()
         if isinstance(one.check, Check)
     }
+    # Expensive, so it is not asked while no node is ill; but an upgrade that was noticed is followed to its end.
     is_calm = not any(census.troubled for census in censuses.values())
-    if not is_calm:
+    if not is_calm or any(one.status.is_true(UPGRADING) for one in known.values()):
         signals = upgrades(cluster, rules.upgrade_signals, rules.namespace)
         ground = msgspec.structs.replace(ground, signals=signals)
-    sharing = Sharing(
-        ground=ground,
-        censuses=censuses,
-        control_plane_busy=set(control_plane_out(ground)),
-    )
+    sharing = Sharing(ground=ground, censuses=censuses, taken=Taken(ground))
     checks: dict[str, CheckPlan] = {}
     for name, one in known.items():
         if isinstance(one.check, Broken):
@@ -57,7 +57,10 @@ def decide(cluster: Cluster, rules: Rules, before: Plan = NOTHING) -> Plan:
             checks[name] = plan_check(one, one.check, sharing)
     moments = [plan.wake_at for plan in checks.values() if plan.wake_at is not None]
     return Plan(
-        actions=tuple(action for plan in checks.values() for action in plan.actions),
+        actions=(
+            *(action for plan in checks.values() for action in plan.actions),
+            *orphaned_locks(ground, known.keys()),
+        ),
         wake_at=min(moments, default=None),
         checks=checks,
     )
@@ -67,10 +70,6 @@ def _read(item: NodeHealthCheck, before: CheckPlan | None) -> Known:
     if before is not None and before.known.item is item:
         return before.known
     return Known(item=item, check=read_check(item), status=read_status(item))
-
-
-def _makes(known: Mapping[str, Known]) -> list[KindRef]:
-    return [step.template.makes for one in known.values() if isinstance(one.check, Check) for step in one.check.steps]
 
 
 def _census(before: Plan, name: str) -> Census | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from defib.decide.ground import Ground, is_control_plane
-from defib.model.cluster import Served
+from defib.model.cluster import Cluster, Missing, Served
 from defib.model.health_check import KindRef
 from defib.model.meta import Unstructured
 from defib.model.node import Node
@@ -42,6 +42,8 @@ def _counted(node: Node, ground: Ground) -> Gate:
 
 
 def _guarded(node: Node, ground: Ground) -> Gate:
+    if why := _out_of_sight(ground.cluster):
+        return Gate(name="Quorum", is_open=False, message=f"nobody can say whether etcd has a quorum: {why}")
     budgets = [item for item in ground.cluster.every(BUDGETS) if item.namespace == ETCD_NAMESPACE]
     if len(budgets) != 1:
         message = f"there are {len(budgets)} disruption budgets in {ETCD_NAMESPACE}, so nobody can say whether etcd has a quorum"
@@ -54,6 +56,20 @@ def _guarded(node: Node, ground: Ground) -> Gate:
         message = f"etcd cannot spare a member, and the one on {node.name} still works"
         return Gate(name="Quorum", is_open=False, value="0", limit="1", message=message)
     return Gate(name="Quorum", is_open=True, value="0", limit="1", message="its member of etcd is the one that is down")
+
+
+def _out_of_sight(cluster: Cluster) -> str:
+    """Why what guards etcd cannot be asked; empty when it can."""
+    blind = {one.kind: one.why for one in cluster.blind} | dict(cluster.absent)
+    for kind in (BUDGETS, PODS):
+        match cluster.kinds.get(kind):
+            case Served(collection=collection) if collection in blind:
+                return f"{collection} are out of sight: {blind[collection]}"
+            case None:
+                return f"{kind} is being looked for"
+            case Missing(why):
+                return why
+    return ""
 
 
 def _guard_runs(node: Node, budget: Unstructured, ground: Ground) -> bool:

@@ -1,15 +1,19 @@
 """What to do about a node that is healthy again, or gone, and still has remediations. No gate holds this back."""
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
+
+import msgspec
 
 from defib.decide.admission import APPROVED_UNTIL
 from defib.decide.entries import mark, release, stamp, started, target
+from defib.decide.ground import Ground
 from defib.decide.unhealthy import NodePlan
 from defib.decide.view import View, holder
 from defib.model import medik8s
 from defib.model.action import Action, ClearNodeAnnotation, EndRemediation
 from defib.model.duration import say
-from defib.model.health_check import UnhealthyNode
+from defib.model.health_check import StartedRemediation, UnhealthyNode
 from defib.model.moment import read_moment
 from defib.model.node import Node
 from defib.model.remediation import Remediation
@@ -25,16 +29,16 @@ def plan_recovering(view: View, node: Node) -> NodePlan:
         if remediation.is_deleting:
             continue
         if due is not None and due <= view.now:
-            actions.append(_end(view, remediation))
+            actions.append(_end(view, node, remediation))
             continue
         waits.append(due)
-        if due is not None and medik8s.HEALTHY_DELAY not in remediation.annotations:
+        if due is not None and _healthy_since(remediation) is None:
             actions.append(mark(remediation, {medik8s.HEALTHY_DELAY: stamp(view.now)}))
     recorded = view.recorded.get(node.name)
     message = _message(view, waits)
     entry = UnhealthyNode(
         name=node.name,
-        remediations=started(view, node.name),
+        remediations=started(view, node.name) if waits else _leaving(view, node.name),
         conditions_healthy_timestamp=(recorded and recorded.conditions_healthy_timestamp) or view.now,
         healthy_delayed=True if waits else None,
         reason="Recovering",
@@ -47,6 +51,16 @@ def plan_recovering(view: View, node: Node) -> NodePlan:
         entry=entry,
         wake_at=min((moment for moment in waits if moment is not None), default=None),
     )
+
+
+def plan_unreadable(view: View, name: str) -> NodePlan:
+    """The node is there, and we cannot tell how it is: nothing may be concluded about it."""
+    message = "the node cannot be read, so what was begun for it stays as it is"
+    entry = UnhealthyNode(name=name, remediations=started(view, name), reason="NodeUnreadable", message=message)
+    verdict = Verdict(
+        node=name, check=view.check.name, state=State.REMEDIATING, reason="NodeUnreadable", message=message
+    )
+    return NodePlan(verdict=verdict, entry=entry)
 
 
 def plan_gone(view: View, name: str) -> NodePlan:
@@ -79,6 +93,22 @@ def _free_locks(view: View) -> list[Action]:
     ]
 
 
+def orphaned_locks(ground: Ground, checks: Collection[str]) -> list[Action]:
+    """Locks of checks that do not exist any more, unless something that they made is still there to be seen."""
+    cluster = ground.cluster
+    if medik8s.CHECKS in cluster.absent or any(blindness.kind == medik8s.CHECKS for blindness in cluster.blind):
+        return []
+    prefix = medik8s.holder_of("")
+    busy = {medik8s.lock_of(node) for node in ground.by_node}
+    return [
+        release(lease.name.removeprefix("node-"), lease)
+        for lease in cluster.locks.values()
+        if (lease.spec.holder_identity or "").startswith(prefix)
+        and (lease.spec.holder_identity or "").removeprefix(prefix) not in checks
+        and lease.name not in busy
+    ]
+
+
 def _settled_words(view: View) -> list[Action]:
     cleared: list[Action] = []
     wanted = ((view.census.confirmed, medik8s.CONFIRMED_HEALTHY), (frozenset(view.recorded), APPROVED_UNTIL))
@@ -98,7 +128,19 @@ def _due(view: View, node: Node, remediation: Remediation) -> datetime | None:
         return view.now
     if delay < timedelta():
         return None
-    return (read_moment(remediation.annotations.get(medik8s.HEALTHY_DELAY, "")) or view.now) + delay
+    return (_healthy_since(remediation) or view.now) + delay
+
+
+def _healthy_since(remediation: Remediation) -> datetime | None:
+    """As we have written it down; None when nobody has, or it makes no sense."""
+    return read_moment(remediation.annotations.get(medik8s.HEALTHY_DELAY, ""))
+
+
+def _leaving(view: View, node: str) -> list[StartedRemediation] | None:
+    """Those that are on their way out. Which of them had run out of time is settled: the node has come back."""
+    there = {remediation.uid for remediation in view.remediations(node)}
+    told = [one for one in started(view, node) or () if one.resource.uid in there]
+    return [msgspec.structs.replace(one, timed_out=None) for one in told] or None
 
 
 def _message(view: View, waits: list[datetime | None]) -> str:
@@ -113,8 +155,10 @@ def _message(view: View, waits: list[datetime | None]) -> str:
     return f"the node is healthy again; its remediation goes when that has been so for {say(view.check.healthy_delay)}"
 
 
-def _end(view: View, remediation: Remediation) -> EndRemediation:
-    unless = tuple((condition.type, condition.status) for condition in view.check.conditions)
+def _end(view: View, node: Node, remediation: Remediation) -> EndRemediation:
+    """A node that shows trouble all the same is left to somebody else, so its trouble does not speak against it."""
+    is_left = node.name in view.census.troubled
+    unless = () if is_left else tuple((condition.type, condition.status) for condition in view.check.conditions)
     return EndRemediation(check=view.check.name, node=remediation.node, target=target(remediation), unless=unless)
 
 

@@ -48,11 +48,14 @@ def status_of(view: View, standing: Standing, entries: Mapping[str, UnhealthyNod
 
 def broken_status(before: CheckStatus, disabled: Disabled, generation: int, now: datetime) -> CheckStatus:
     """A check that makes no sense: what is known of its nodes stays, and the problem is said."""
-    said = StatusCondition(type="Disabled", status="True", reason=disabled.reason, message=disabled.message)
+    said = [
+        StatusCondition(type="Disabled", status="True", reason=disabled.reason, message=disabled.message),
+        StatusCondition(type=ALLOWED, status="False", reason="Disabled", message=disabled.message),
+    ]
     return msgspec.structs.replace(
         before,
         observed_generation=generation,
-        conditions=merged(before.conditions or [], [said], generation, now),
+        conditions=merged(before.conditions or [], said, generation, now),
         phase="Disabled",
         reason=disabled.message,
     )

@@ -62,6 +62,12 @@ def _why_kind(kind: KindRef, ground: Ground) -> Disabled | None:
             return Disabled(NO_PERMISSION, f"failed to get {kind}: {forbidden}") if forbidden else None
 
 
+def shows_what_was_begun(check: Check, ground: Ground) -> bool:
+    """Whether we may see the remediations of this check. If not, there may be some."""
+    made = (ground.cluster.kinds.get(step.template.makes) for step in check.steps)
+    return not any(isinstance(kind, Served) and kind.collection in ground.cluster.absent for kind in made)
+
+
 def _why_repeated(check: Check, ground: Ground) -> Disabled | None:
     """Two remediations of one kind for one node need different names, which not every remediator understands."""
     kinds = [step.template.kind for step in check.steps]

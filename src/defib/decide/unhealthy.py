@@ -13,7 +13,7 @@ from defib.decide.rules import INSTANT, LOCK_SLACK, LOOK_AGAIN, OLD_AFTER
 from defib.decide.templates import machine_of, remediation_from
 from defib.decide.view import View, holder
 from defib.model import medik8s
-from defib.model.action import Action, HoldLock, StartRemediation
+from defib.model.action import Action, HoldLock, MarkRemediation, StartRemediation
 from defib.model.health_check import UnhealthyNode
 from defib.model.lock import Claim, ends_at, held_by_another
 from defib.model.node import Lease, Node
@@ -74,19 +74,25 @@ class Ill(msgspec.Struct, frozen=True):
 def plan_unhealthy(ill: Ill, gates: CheckGates, ledger: Ledger) -> NodePlan:
     course = course_of(ill.view, ill.name)
     if ill.name in ill.view.starting:
-        return ill.plan(State.REMEDIATING, "Starting", STARTING)
+        return _tended(ill.plan(State.REMEDIATING, "Starting", STARTING), ill)
     if course is None:
         message = "every remediation has been tried and the node is still unhealthy; a person is needed"
         state = State.REMEDIATING if ill.view.remediations(ill.name) else State.UNHEALTHY
-        return ill.plan(state, "NoTemplateLeft", message, *_forget_recovery(ill))
+        return _tended(ill.plan(state, "NoTemplateLeft", message, *_forget_recovery(ill)), ill)
+    if course.turn is Turn.WAIT:
+        return _tended(_wait(ill, course), ill, course)
+    plan = _next(ill, course, gates, ledger)
+    holds_back = course.turn is Turn.START and not any(isinstance(one, StartRemediation) for one in plan.actions)
+    return _tended(plan, ill, course if holds_back else None)
+
+
+def _next(ill: Ill, course: Course, gates: CheckGates, ledger: Ledger) -> NodePlan:
     match course.turn:
         case Turn.START:
             return _start(ill, course, gates, ledger)
-        case Turn.WAIT:
-            return _wait(ill, course)
         case Turn.OVER:
             return _give_up(ill, course)
-        case Turn.LEAVING:
+        case _:
             message = f"{course.remediation} is being deleted; a new one can be created when it is gone"
             return ill.plan(State.REMEDIATING, "WaitsForDeletion", message)
 
@@ -99,21 +105,28 @@ def plan_suspect(ill: Ill) -> NodePlan:
     because, at = ill.trouble.because, ill.trouble.unhealthy_at
     message = f"{because.type}={because.status}; unhealthy from {at:%H:%M:%S} UTC on"
     plan = ill.plan(State.SUSPECT, "Suspect", message, *_forget_recovery(ill))
-    is_known = ill.name in ill.view.recorded or ill.view.remediations(ill.name)
-    return msgspec.structs.replace(plan, entry=plan.entry if is_known else None, wake_at=at + INSTANT)
+    plan = msgspec.structs.replace(plan, entry=_before_it_counts(ill, plan.entry), wake_at=at + INSTANT)
+    return _tended(plan, ill, course_of(ill.view, ill.name))
+
+
+def _before_it_counts(ill: Ill, entry: UnhealthyNode | None) -> UnhealthyNode | None:
+    """The status speaks only of what was begun earlier, and of no time that is yet to come."""
+    recorded = ill.view.recorded.get(ill.name)
+    if entry is None or not (recorded or ill.view.remediations(ill.name)):
+        return None
+    return msgspec.structs.replace(entry, since=recorded.since if recorded else None)
 
 
 def plan_unselected(ill: Ill) -> NodePlan:
     """The check no longer means this node, but has begun to remediate it: what was begun is not torn down halfway."""
     message = "the check no longer selects the node; its remediation stays until the node is healthy"
-    return ill.plan(State.REMEDIATING, "NoLongerSelected", message, *_forget_recovery(ill))
+    plan = ill.plan(State.REMEDIATING, "NoLongerSelected", message, *_forget_recovery(ill))
+    return _tended(plan, ill, course_of(ill.view, ill.name))
 
 
 def _start(ill: Ill, course: Course, gates: CheckGates, ledger: Ledger) -> NodePlan:
     is_new = not has_begun(ill.view, ill.name)
-    asked = gates.all if is_new else gates.always
-    if first_closed(asked) is None:
-        asked = (*asked, *node_gates(ill.node, course, ledger, is_new=is_new))
+    asked = (*(gates.all if is_new else gates.always), *node_gates(ill.node, course, ledger, is_new=is_new))
     closed = first_closed(asked)
     if closed is not None:
         return _held(ill, closed, asked)
@@ -143,31 +156,21 @@ def _creation(ill: Ill, course: Course) -> StartRemediation:
     )
 
 
-# Gates that open by themselves, without anything in the cluster that changes.
-_OPENS_BY_ITSELF = frozenset({"SelfDoubt", "RateLimit", "Flapping", "NodeUpgrade", "Upgrade"})
-
-
 def _held(ill: Ill, closed: Gate, gates: tuple[Gate, ...]) -> NodePlan:
     plan = ill.plan(State.UNHEALTHY, closed.name, closed.message, *_forget_recovery(ill))
-    again = ill.view.now + LOOK_AGAIN if closed.name in _OPENS_BY_ITSELF else None
-    if closed.name == "Lock" and ill.lock is not None and (ends := ends_at(ill.lock)):
-        again = ends + INSTANT
-    return msgspec.structs.replace(_with_gates(plan, gates), wake_at=again)
+    return msgspec.structs.replace(_with_gates(plan, gates), wake_at=closed.opens_at)
 
 
 def _wait(ill: Ill, course: Course) -> NodePlan:
     found = course.remediation
     assert found is not None
-    lock, renew_at = _keep_lock(ill, lock_length(course.step))
     message = f"{found} is at work"
     if found.succeeded == "True":
         message = f"{found} says that it has succeeded; the node is not healthy yet"
     if by := held_by_another(ill.lock, holder(ill.view.check), ill.view.now):
         message += f"; the lock of the node is held by {by}"
-    actions = (*_forget_recovery(ill), *lock, *_flag_old(ill.view, found))
-    plan = ill.plan(State.REMEDIATING, "Remediating", message, *actions)
-    moments = [moment for moment in (course.ends, renew_at, _old_at(found)) if moment is not None]
-    return msgspec.structs.replace(plan, wake_at=min(moments) + INSTANT if moments else None)
+    plan = ill.plan(State.REMEDIATING, "Remediating", message, *_forget_recovery(ill))
+    return msgspec.structs.replace(plan, wake_at=course.ends and course.ends + INSTANT)
 
 
 def _give_up(ill: Ill, course: Course) -> NodePlan:
@@ -183,11 +186,33 @@ def _give_up(ill: Ill, course: Course) -> NodePlan:
     return msgspec.structs.replace(plan, wake_at=ill.view.now + LOOK_AGAIN)
 
 
+def _tended(plan: NodePlan, ill: Ill, course: Course | None = None) -> NodePlan:
+    """Whatever else is to be done: the lock is kept while one is at work in this course, and old ones are marked."""
+    lock: tuple[Action, ...] = ()
+    again = None
+    if course is not None and not all(r.is_deleting for r in ill.view.remediations(ill.name)):
+        lock, again = _keep_lock(ill, lock_length(course.step))
+    marked = {action.target.uid for action in plan.actions if isinstance(action, MarkRemediation)}
+    young = [r for r in ill.view.remediations(ill.name) if medik8s.OLD_REMEDIATION not in r.annotations]
+    ages = [(r, r.created + OLD_AFTER) for r in young if r.created is not None and not r.is_deleting]
+    old = tuple(
+        mark(r, {medik8s.OLD_REMEDIATION: medik8s.OLD_REMEDIATION_ON})
+        for r, at in ages
+        if ill.view.now > at and r.uid not in marked
+    )
+    moments = (plan.wake_at, again, *(at + INSTANT for _, at in ages if at >= ill.view.now))
+    return msgspec.structs.replace(
+        plan,
+        actions=(*plan.actions, *lock, *old),
+        wake_at=min((moment for moment in moments if moment is not None), default=None),
+    )
+
+
 def _keep_lock(ill: Ill, length: timedelta) -> tuple[tuple[Action, ...], datetime | None]:
     """Take or renew what is free or ours; leave what is another's. And when to look at it again."""
-    if held_by_another(ill.lock, holder(ill.view.check), ill.view.now):
-        return (), None
     ends = ends_at(ill.lock) if ill.lock is not None else None
+    if ends is not None and held_by_another(ill.lock, holder(ill.view.check), ill.view.now):
+        return (), ends + INSTANT
     if ends is not None and ends > ill.view.now + length - LOCK_SLACK:
         return (), ends - (length - LOCK_SLACK)
     return (HoldLock(claim=ill.claim(length)),), None
@@ -200,19 +225,6 @@ def _forget_recovery(ill: Ill) -> tuple[Action, ...]:
         for remediation in ill.view.remediations(ill.name)
         if medik8s.HEALTHY_DELAY in remediation.annotations and not remediation.is_deleting
     )
-
-
-def _flag_old(view: View, remediation: Remediation) -> tuple[Action, ...]:
-    at = _old_at(remediation)
-    if at is None or view.now <= at:
-        return ()
-    return (mark(remediation, {medik8s.OLD_REMEDIATION: medik8s.OLD_REMEDIATION_ON}),)
-
-
-def _old_at(remediation: Remediation) -> datetime | None:
-    if remediation.created is None or medik8s.OLD_REMEDIATION in remediation.annotations:
-        return None
-    return remediation.created + OLD_AFTER
 
 
 def _with_gates(plan: NodePlan, gates: tuple[Gate, ...]) -> NodePlan:

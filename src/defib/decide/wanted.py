@@ -21,7 +21,6 @@ def wanted_kinds(plan: Plan, cluster: Cluster, rules: Rules) -> dict[KindRef, st
     if isinstance(cluster.kinds.get(CLUSTER_VERSION), Served):
         wanted |= {BUDGETS: ETCD_NAMESPACE, PODS: ETCD_NAMESPACE}
     for one in plan.checks.values():
-        if isinstance(one.known.check, Check):
-            templates = [step.template for step in one.known.check.steps]
-            wanted |= {kind: EVERYWHERE for template in templates for kind in (template.kind, template.makes)}
+        steps = one.known.check.steps if isinstance(one.known.check, Check) else ()
+        wanted |= dict.fromkeys((*(step.template.kind for step in steps), *one.known.makes), EVERYWHERE)
     return wanted

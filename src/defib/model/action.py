@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from defib.model.health_check import KindRef
+from defib.model.health_check import KindRef, TemplateRef
 from defib.model.lock import Claim
 
 
@@ -44,7 +44,12 @@ class StartRemediation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        return f"remediate {self.node} for {self.check} by {self.kind.name} {self.body['metadata']['name']}"
+        return f"{to_start(self.check, self.node)} by {self.kind.name} {self.body['metadata']['name']}"
+
+
+def to_start(check: str, node: str) -> str:
+    """What the key begins with, by whichever kind a node is to be remediated. A space ends it: names have none."""
+    return f"remediate {node} for {check}"
 
 
 class EndRemediation(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +154,57 @@ class WriteStatus(msgspec.Struct, frozen=True, kw_only=True):
         return f"status {self.check}"
 
 
+class SetFinalizers(msgspec.Struct, frozen=True, kw_only=True):
+    """Hold on to a remediation of our own kind, or let it go, if it is still the version that was judged."""
+
+    target: Target
+    version: str
+    finalizers: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        return f"finalizers {self.target.uid}"
+
+
+class ReportRemediation(msgspec.Struct, frozen=True, kw_only=True):
+    """Merge into the status of a remediation of our own kind, if it is still the version that was judged."""
+
+    target: Target
+    version: str
+    status: dict[str, Any]
+
+    @property
+    def key(self) -> str:
+        return f"report {self.target.uid}"
+
+
+class MovePod(msgspec.Struct, frozen=True, kw_only=True):
+    """Read the node live and, while it is not ready, delete a pod of it, so that its controller makes another one."""
+
+    node: str
+    node_uid: str
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def key(self) -> str:
+        return f"move {self.uid}"
+
+
+class AddDefaultCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """Create a NodeHealthCheck and the template that it names, where the cluster has no check at all."""
+
+    template: TemplateRef
+    template_body: dict[str, Any]
+    check: str
+    check_body: dict[str, Any]
+
+    @property
+    def key(self) -> str:
+        return f"add {self.check}"
+
+
 Action = (
     StartRemediation
     | EndRemediation
@@ -158,6 +214,10 @@ Action = (
     | ClearNodeAnnotation
     | WriteStatus
     | TellEvent
+    | SetFinalizers
+    | ReportRemediation
+    | MovePod
+    | AddDefaultCheck
 )
 
 

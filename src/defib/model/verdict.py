@@ -7,13 +7,17 @@ import msgspec
 
 
 class Gate(msgspec.Struct, frozen=True, kw_only=True):
-    """One reason that could stop a remediation: what is, what may be, and whether it stops it now."""
+    """One reason that could stop a remediation: what is, what may be, and whether it stops it now.
+
+    `opens_at` is when a closed one opens although nothing changes but the time, if it does.
+    """
 
     name: str
     is_open: bool
     message: str
     value: str = ""
     limit: str = ""
+    opens_at: datetime | None = None
 
 
 class State(StrEnum):

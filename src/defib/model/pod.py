@@ -1,0 +1,57 @@
+"""A pod, as far as we look at it: who runs it, what it holds, and whether it is on its way out."""
+
+from typing import Any
+
+from defib.model.meta import OwnerReference, Resource, Wire
+
+MIRROR = "kubernetes.io/config.mirror"
+
+# Any number of copies of a pod may have these at once. Whatever is not among them may belong to one pod alone.
+_SHARED_BY_COPIES = frozenset(
+    {"configMap", "secret", "projected", "downwardAPI", "emptyDir", "hostPath", "image", "csi"}
+)
+
+
+class PodSpec(Wire, frozen=True):
+    node_name: str = ""
+    volumes: list[dict[str, Any]] | None = None
+
+
+class PodStatus(Wire, frozen=True):
+    phase: str = ""
+
+
+class Pod(Resource, frozen=True):
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        return next((owner for owner in self.metadata.owner_references or () if owner.controller), None)
+
+    @property
+    def is_leaving(self) -> bool:
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def is_finished(self) -> bool:
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def is_mirror(self) -> bool:
+        """It stands for a pod that the kubelet runs on its own; deleting it stops nothing."""
+        return MIRROR in self.annotations
+
+    @property
+    def holds_data(self) -> bool:
+        """Whether a second copy of it could reach for the same data."""
+        sources = {source for volume in self.spec.volumes or () for source in volume if source != "name"}
+        return not sources <= _SHARED_BY_COPIES
+
+
+def pods_on(node: str) -> str:
+    """What the pods of one node are called, where they are followed node by node. No kind has a space in its name."""
+    return f"{PODS_ON}{node}"
+
+
+PODS_ON = "pods on "
