@@ -40,7 +40,7 @@ SECRETS = unstructured("", "v1", "secrets", "Secret", namespaced=True)
 PODS = unstructured("", "v1", "pods", "Pod", namespaced=True)
 
 READ = "get list watch"
-WRITE = "create update patch delete"
+WRITE = "create patch delete"
 VERBS = f"{READ} {WRITE} deletecollection bind escalate impersonate".split()
 PLACES = ("", "default", "defib-system", "medik8s-leases", "kube-node-lease", "kube-system")
 
@@ -50,10 +50,10 @@ ANYWHERE = {
     "pods": f"{READ} delete",
     "namespaces": "create",
     "nodehealthchecks.remediation.medik8s.io": f"{READ} create",
-    "nodehealthchecks/status.remediation.medik8s.io": "update patch",
+    "nodehealthchecks/status.remediation.medik8s.io": "patch",
     "podfailoverremediationtemplates.defib.dev": f"{READ} create",
     "podfailoverremediations.defib.dev": f"{READ} {WRITE}",
-    "podfailoverremediations/status.defib.dev": "get update patch",
+    "podfailoverremediations/status.defib.dev": "get patch",
     "poddisruptionbudgets.policy": READ,
     "daemonsets.apps": READ,
     "clusterversions.config.openshift.io": READ,
@@ -70,7 +70,7 @@ THERE = {
     ("medik8s-leases", "leases.coordination.k8s.io"): f"{READ} {WRITE}",
     ("kube-node-lease", "leases.coordination.k8s.io"): READ,
     ("defib-system", "configmaps"): READ,
-    ("default", "events"): "create patch",
+    ("default", "events"): "create",
 }
 # What an intruder would like.
 NEVER = (

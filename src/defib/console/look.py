@@ -101,7 +101,7 @@ class _Looking:
         """The kinds that the checks name, and those that tell of upgrades, are found out from what is known so far."""
         for _ in range(ROUNDS_MAX):
             wanted = wanted_kinds(decide(cluster, self._rules), cluster, self._rules)
-            missing = {kind: namespace for kind, namespace in wanted.items() if kind not in cluster.kinds}
+            missing = {kind: how.namespace for kind, how in wanted.items() if kind not in cluster.kinds}
             if not missing:
                 break
             async with asyncio.TaskGroup() as group:

@@ -5,22 +5,20 @@ from defib.decide.plan import Plan
 from defib.decide.quorum import BUDGETS, CLUSTER_VERSION, ETCD_NAMESPACE, PODS
 from defib.decide.rules import Rules
 from defib.decide.upgrade import WATCHES
-from defib.model.cluster import Cluster, Served
+from defib.model.cluster import Cluster, Served, Wanted
 from defib.model.health_check import Check, KindRef
 
-EVERYWHERE = ""
 
-
-def wanted_kinds(plan: Plan, cluster: Cluster, rules: Rules) -> dict[KindRef, str]:
+def wanted_kinds(plan: Plan, cluster: Cluster, rules: Rules) -> dict[KindRef, Wanted]:
     """Templates and remediations of the checks, what tells of upgrades, and what guards OpenShift's etcd."""
     if not plan.checks:
         return {}
     watches = [watch for name in rules.upgrade_signals for watch in WATCHES[name]]
-    wanted = {kind: watch.namespace for watch in watches for kind in watch.kinds}
-    wanted |= {CLUSTER_VERSION: EVERYWHERE, MACHINE_HEALTH_CHECK: EVERYWHERE}
+    wanted = {kind: Wanted(watch.namespace, can_wait=True) for watch in watches for kind in watch.kinds}
+    wanted |= dict.fromkeys((CLUSTER_VERSION, MACHINE_HEALTH_CHECK), Wanted(can_wait=True))
     if isinstance(cluster.kinds.get(CLUSTER_VERSION), Served):
-        wanted |= {BUDGETS: ETCD_NAMESPACE, PODS: ETCD_NAMESPACE}
+        wanted |= dict.fromkeys((BUDGETS, PODS), Wanted(ETCD_NAMESPACE))
     for one in plan.checks.values():
         steps = one.known.check.steps if isinstance(one.known.check, Check) else ()
-        wanted |= dict.fromkeys((*(step.template.kind for step in steps), *one.known.makes), EVERYWHERE)
+        wanted |= dict.fromkeys((*(step.template.kind for step in steps), *one.known.makes), Wanted())
     return wanted

@@ -41,6 +41,13 @@ class Served(msgspec.Struct, frozen=True):
     namespaced: bool
 
 
+class Wanted(msgspec.Struct, frozen=True):
+    """How a kind is wanted: in a namespace, or everywhere. One that can wait is asked for once in a while only."""
+
+    namespace: str = ""
+    can_wait: bool = False
+
+
 class Missing(msgspec.Struct, frozen=True):
     """A kind that somebody names and the API server does not have."""
 

@@ -23,7 +23,7 @@ from defib.kube.discovery import Discovery
 from defib.kube.errors import UNREADABLE, Forbidden, KubeError, UnknownKind
 from defib.kube.kinds import Kind
 from defib.kube.limits import backoff
-from defib.model.cluster import Missing, Served
+from defib.model.cluster import Missing, Served, Wanted
 from defib.model.health_check import KindRef
 from defib.model.meta import Unstructured
 from defib.observe.cache import Cache
@@ -32,6 +32,7 @@ log = structlog.get_logger("observe")
 
 ROUND_SECONDS = 5.0
 ASKED_AGAIN_SECONDS = 4.0  # less than a round, so that every round asks, and more than a pass, so that not each does
+PATIENT_SECONDS = 60.0  # what most clusters never have need not be asked for all day
 UNWANTED_SECONDS = 60.0  # an edit that takes a kind away and puts it back costs no new list
 ANSWER_SECONDS = 10.0
 ASKED_MAX = 20  # groups and versions in one round; the others have their turn in the next
@@ -44,6 +45,7 @@ class _Wish(msgspec.Struct):
     """One kind that is wanted, or was a moment ago; in one namespace where that is enough."""
 
     namespace: str = ""
+    can_wait: bool = False
     asked_at: float | None = None
     unwanted_since: float | None = None
     found: Kind[Unstructured] | None = None
@@ -70,16 +72,17 @@ class Remediators:
         self._troubles: dict[str, _Trouble] = {}
         self._woken = asyncio.Event()
 
-    def want(self, kinds: Mapping[KindRef, str]) -> None:
-        """These, each in a namespace or, where that is empty, everywhere; and from now on no others."""
+    def want(self, kinds: Mapping[KindRef, Wanted]) -> None:
+        """These, and from now on no others."""
         now = self._clock.monotonic()
-        for ref, namespace in kinds.items():
+        for ref, wanted in kinds.items():
             if ref not in self._wishes:
                 self._wishes[ref] = _wish(ref)
             wish = self._wishes[ref]
             wish.unwanted_since = None
-            if wish.namespace != namespace:
-                wish.namespace = namespace
+            wish.can_wait = wanted.can_wait
+            if wish.namespace != wanted.namespace:
+                wish.namespace = wanted.namespace
                 self._follow_anew(wish)
         for ref, wish in self._wishes.items():
             if ref not in kinds and wish.unwanted_since is None:
@@ -123,7 +126,8 @@ class Remediators:
         return dict(islice(due.items(), ASKED_MAX))
 
     def _is_due(self, wish: _Wish, now: float) -> bool:
-        if wish.unwanted_since is not None or now < _last_asked(wish) + ASKED_AGAIN_SECONDS:
+        pause = PATIENT_SECONDS if wish.can_wait and wish.missing else ASKED_AGAIN_SECONDS
+        if wish.unwanted_since is not None or now < _last_asked(wish) + pause:
             return False
         return wish.found is None or self._cache.is_gone(_collection(wish.found))
 

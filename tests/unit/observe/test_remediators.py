@@ -13,7 +13,7 @@ from defib.kube.client import Client, Deletion
 from defib.kube.discovery import Discovery
 from defib.kube.kinds import unstructured
 from defib.kube.transport import Request, Response, Transport
-from defib.model.cluster import Cluster, Missing, Served
+from defib.model.cluster import Cluster, Missing, Served, Wanted
 from defib.model.health_check import KindRef
 from defib.observe.cache import Cache
 from defib.observe.remediators import Remediators
@@ -61,7 +61,7 @@ class Workshop:
         client = Client(self.detour, clock)
         self.cache = Cache(client, clock, self, Patience())
         self.remediators = Remediators(self.cache, Discovery(client), clock, self.on_change)
-        self.wanted: dict[KindRef, str] = {}
+        self.wanted: dict[KindRef, Wanted] = {}
         self.changes = 0
 
     def heard(self, name: str, events: int, news: int) -> None: ...
@@ -76,8 +76,8 @@ class Workshop:
         self.changes += 1
         self.remediators.want(self.wanted)
 
-    def want(self, *kinds: KindRef, namespace: str = "") -> None:
-        self.wanted = dict.fromkeys(kinds, namespace)
+    def want(self, *kinds: KindRef, namespace: str = "", can_wait: bool = False) -> None:
+        self.wanted = dict.fromkeys(kinds, Wanted(namespace, can_wait=can_wait))
         self.remediators.want(self.wanted)
 
     def install(self, *names: str, versions: Iterable[str] = ("v1",), scope: str = "Namespaced") -> None:
@@ -183,6 +183,18 @@ def test_a_missing_kind_says_so_and_is_found_within_seconds_of_its_installation(
         await seconds(6)
         assert workshop.seen().kinds.keys() == {TEMPLATE, FIX}
         assert all(isinstance(answer, Served) for answer in workshop.seen().kinds.values())
+
+    in_workshop(scenario)
+
+
+def test_a_kind_that_most_clusters_never_have_is_asked_for_once_a_minute() -> None:
+    async def scenario(workshop: Workshop) -> None:
+        workshop.want(FIX, can_wait=True)
+        await seconds(600)
+        assert workshop.asked(VERSION_PATH) <= 2 + 600 / 60
+        workshop.install("Fix")
+        await seconds(66)
+        assert isinstance(workshop.seen().kinds[FIX], Served)
 
     in_workshop(scenario)
 
