@@ -5,7 +5,7 @@ Observing, deciding and acting know nothing of each other; they meet here.
 
 import asyncio
 import os
-from collections import deque
+from collections import Counter, deque
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
@@ -14,12 +14,14 @@ import structlog
 
 from defib import __version__
 from defib.act.executor import Executor, Hooks, Terms
-from defib.act.outcome import Done, Failed, Outcome
+from defib.act.outcome import Done, Failed, Outcome, Stale
 from defib.clock import Clock, SystemClock
 from defib.config import Settings
 from defib.decide.changes import Change, What, changes
+from defib.decide.defaults import NotNeeded, NotPossible, default_check, news_of
 from defib.decide.doubt import brake_reason
 from defib.decide.plan import NOTHING, Plan, decide
+from defib.decide.pod_failover import Failover, plan_failover
 from defib.decide.rules import Rules
 from defib.decide.upgrade import problems
 from defib.decide.wanted import wanted_kinds
@@ -31,12 +33,15 @@ from defib.kube.kinds import CONFIG_MAPS, LEASES, NODE_HEALTH_CHECKS, NODES, Kin
 from defib.kube.limits import Limits
 from defib.kube.transport import Request, Transport
 from defib.model import medik8s
-from defib.model.action import Action, MarkRemediation, StartRemediation, TellEvent, WriteStatus
-from defib.model.cluster import HEARTBEAT_NAMESPACE, Cluster
+from defib.model.action import Action, AddDefaultCheck, MarkRemediation, StartRemediation, TellEvent, WriteStatus
+from defib.model.cluster import HEARTBEAT_NAMESPACE, Cluster, Wanted
 from defib.model.mandate import Mandate
 from defib.model.meta import Resource
+from defib.model.pod import PODS_ON
+from defib.model.pod_failover import REMEDIATION, TEMPLATE
 from defib.observe.answers import ApiHealth
 from defib.observe.cache import HEARTBEATS_NAME, LOCKS_NAME, Cache
+from defib.observe.node_pods import NodePods
 from defib.observe.remediators import Remediators
 from defib.observe.trigger import Trigger
 from defib.observe.watch import Patience
@@ -48,6 +53,10 @@ log = structlog.get_logger("app")
 FIRST_CONTACT_SECONDS = 10.0
 STORY_LENGTH = 100
 ANNOUNCEMENTS_SECONDS = 30.0
+FAILOVER_KINDS = dict.fromkeys((REMEDIATION, TEMPLATE), Wanted(can_wait=True))
+DEFAULT_CHECK_ADVICE = (
+    "kubectl apply -f deploy/crds -f deploy/operator.yaml, start Defib again, or write a NodeHealthCheck"
+)
 
 
 class StartFailed(Exception):
@@ -86,6 +95,7 @@ class Operator:
         # On its own client: that somebody's aggregated API is broken is no reason to doubt the API server.
         discovery = Discovery(Client(transport, clock, limits=limits, on_answer=self._counted))
         self._remediators = Remediators(self._cache, discovery, clock, self._trigger.changed)
+        self._node_pods = NodePods(self._cache)
         hooks = Hooks(stop=self._braked, note=self._wrote, on_ended=self._ended)
         terms = Terms(lock_namespace=settings.lock_namespace)
         self._executor = Executor(self._client, discovery, clock, hooks, terms)
@@ -93,6 +103,8 @@ class Operator:
         self._rules = rules_of(settings)
         self._mandate = Mandate("alone")  # one replica: nobody else could have it
         self._has_seen_all = False
+        self._failover = Failover()
+        self._needs_default = settings.default_check == "on"  # until that is settled, once
         self._announcements = Announcements(clock)
         self._story: deque[Told] = deque(maxlen=STORY_LENGTH)
         self._last_pass = clock.monotonic()
@@ -137,6 +149,8 @@ class Operator:
         started = self._clock.monotonic()
         cluster = self._look()
         for change in changes(self.picture.cluster, cluster):
+            if change.subject.startswith(PODS_ON):
+                continue  # they come and go with every remediation, which tells more about them
             self._story.append(Told(cluster.now, change))
             # Every node joins once at each start: that is for a table, not for a log of 5,000 lines.
             tell = log.debug if change.what is What.JOINED else log.info
@@ -164,12 +178,29 @@ class Operator:
         plan = decide(cluster, self._rules, self.picture.plan)
         self._announcements.look(cluster, self._rules)
         self._metrics.decided(self._clock.monotonic() - started)
-        self._remediators.want(wanted_kinds(plan, cluster, self._rules))
-        self._executor.carry_out(plan.actions, self._mandate)
-        if plan.wake_at is not None:
-            self._trigger.wake_at(started + max((plan.wake_at - cluster.now).total_seconds(), 0.0))
+        failover = self._failover = plan_failover(cluster, self._rules, self._failover)
+        self._remediators.want(wanted_kinds(plan, cluster, self._rules) | FAILOVER_KINDS)
+        self._node_pods.want(failover.nodes)
+        actions = (*plan.actions, *failover.actions, *self._default_check(cluster))
+        if self._settings.watch_only == "off":
+            self._executor.carry_out(actions, self._mandate)
+        for moment in (plan.wake_at, failover.wake_at):
+            if moment is not None:
+                self._trigger.wake_at(started + max((moment - cluster.now).total_seconds(), 0.0))
         self._trigger.wake_at(self._executor.next_retry)
         return plan
+
+    def _default_check(self, cluster: Cluster) -> tuple[Action, ...]:
+        """Wanted until it is there, or was told once that it is not needed or cannot be."""
+        match default_check(cluster, self._settings.namespace) if self._needs_default else None:
+            case AddDefaultCheck() as action:
+                return (action,)
+            case NotPossible(why):
+                self._needs_default = False
+                log.info("no default check", why=why, advice=DEFAULT_CHECK_ADVICE)
+            case NotNeeded():
+                self._needs_default = False
+        return ()
 
     # What the executor asks and tells on the way.
 
@@ -189,6 +220,8 @@ class Operator:
                     self._metrics.ended(one.node, one.namespace, one.kind, one.seconds, action.check)
             case StartRemediation(), Done():
                 self._metrics.started(action.check)
+            case AddDefaultCheck(), Done() | Stale():
+                self._settled_default(outcome)
             case MarkRemediation(), Done() if medik8s.OLD_REMEDIATION in action.annotations:
                 self._metrics.old(action.node)
             case _, Failed():
@@ -196,16 +229,26 @@ class Operator:
         if not isinstance(action, TellEvent):
             self._trigger.changed()
 
+    def _settled_default(self, outcome: Done | Stale) -> None:
+        self._needs_default = False
+        if isinstance(outcome, Done) and outcome.result is not None:
+            self._executor.tell([news_of(outcome.result, self._clock.now())], self._mandate)
+
     def _measure(self, cluster: Cluster) -> None:
-        blind = {blindness.kind: blindness.since for blindness in cluster.blind}
         held = {"nodes": cluster.nodes, HEARTBEATS_NAME: cluster.heartbeats, LOCKS_NAME: cluster.locks}
         held |= cluster.others
-        for kind in self._measured - held.keys():
+        cached: Counter[str] = Counter()
+        for name, objects in held.items():
+            cached[series_of(name)] += len(objects)
+        aside = Counter(series_of(item.kind) for item in cluster.unread)
+        blind: dict[str, datetime] = {}
+        for blindness in sorted(cluster.blind, key=lambda one: one.since, reverse=True):
+            blind[series_of(blindness.kind)] = blindness.since
+        for kind in self._measured - cached.keys():
             self._metrics.forget(kind)
-        self._measured = set(held)
-        for kind, objects in held.items():
-            aside = sum(1 for item in cluster.unread if item.kind == kind)
-            self._metrics.holds(kind, cached=len(objects), set_aside=aside)
+        self._measured = set(cached)
+        for kind, count in cached.items():
+            self._metrics.holds(kind, cached=count, set_aside=aside[kind])
             self._metrics.blind(kind, blind.get(kind))
 
     def _measure_checks(self, plan: Plan) -> None:
@@ -245,16 +288,21 @@ class Operator:
     # The cache's witness: what it sees is counted, and wakes the next pass.
 
     def heard(self, name: str, events: int, news: int) -> None:
-        self._metrics.watched(name, events)
+        self._metrics.watched(series_of(name), events)
         if news and name != HEARTBEATS_NAME:  # hundreds a second, and each only says that nothing happened
             self._trigger.changed()
 
     def relisted(self, name: str, reason: str) -> None:
-        self._metrics.relisted(name, reason)
+        self._metrics.relisted(series_of(name), reason)
         self._trigger.changed()
 
     def sight_changed(self, name: str) -> None:  # noqa: ARG002  whichever it was, the next pass looks at all
         self._trigger.changed()
+
+
+def series_of(name: str) -> str:
+    """What a shelf is called in metrics. Those of single nodes are counted together: a series for each would be too many."""
+    return "pods" if name.startswith(PODS_ON) else name
 
 
 class Announcements:

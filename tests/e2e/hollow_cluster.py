@@ -47,7 +47,8 @@ OUT_OF_SERVICE = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshut
 
 
 class HollowCluster:
-    def __init__(self, client: Client, nodes: HollowNodes, disks: Disks) -> None:
+    def __init__(self, plane: ControlPlane, client: Client, nodes: HollowNodes, disks: Disks) -> None:
+        self.plane = plane
         self.client = client
         self.nodes = nodes
         self.disks = disks
@@ -132,9 +133,11 @@ def _is_ready(pod: Pod) -> bool:
 
 
 @asynccontextmanager
-async def hollow_cluster(programs: Programs, blueprints: list[Blueprint] | None = None) -> AsyncIterator[HollowCluster]:
+async def hollow_cluster(
+    programs: Programs, blueprints: list[Blueprint] | None = None, *, settings: Settings = SETTINGS
+) -> AsyncIterator[HollowCluster]:
     clock = SystemClock()
-    async with ControlPlane(programs, SETTINGS) as plane:
+    async with ControlPlane(programs, settings) as plane:
         await plane.wait_for_namespace("default")
         client = Client(await connect(plane.kubeconfig, None, os.environ, clock), clock)
         try:
@@ -145,7 +148,7 @@ async def hollow_cluster(programs: Programs, blueprints: list[Blueprint] | None 
             await storage.install()
             async with asyncio.TaskGroup() as group:
                 living = [group.create_task(nodes.run()), group.create_task(storage.run())]
-                cluster = HollowCluster(client, nodes, disks)
+                cluster = HollowCluster(plane, client, nodes, disks)
                 await eventually(cluster.can_be_scheduled_on)
                 yield cluster
                 for task in living:

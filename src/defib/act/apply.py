@@ -9,9 +9,11 @@ from typing import Any
 
 import msgspec
 
+from defib.act.defaults import add_default_check
 from defib.act.locks import take_lock
 from defib.act.means import REQUEST_SECONDS, Means
 from defib.act.outcome import Done, Held, Outcome, Stale, Withheld
+from defib.act.pod_failover import move_pod, report_remediation, set_finalizers
 from defib.act.start import start_remediation
 from defib.kube.client import Deletion, JsonPatch, Merge
 from defib.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, ServerFailed, Unreachable
@@ -19,11 +21,15 @@ from defib.kube.kinds import EVENTS, LEASES, NODE_HEALTH_CHECKS, NODES
 from defib.model import medik8s
 from defib.model.action import (
     Action,
+    AddDefaultCheck,
     ClearNodeAnnotation,
     EndRemediation,
     HoldLock,
     MarkRemediation,
+    MovePod,
     ReleaseLock,
+    ReportRemediation,
+    SetFinalizers,
     StartRemediation,
     TellEvent,
     WriteStatus,
@@ -57,6 +63,14 @@ async def apply(means: Means, action: Action, mandate: Mandate) -> Outcome:  # n
             return await write_status(means, action)
         case TellEvent():
             return await tell_event(means, action)
+        case SetFinalizers():
+            return await set_finalizers(means, action)
+        case ReportRemediation():
+            return await report_remediation(means, action)
+        case MovePod():
+            return await move_pod(means, action, mandate)
+        case AddDefaultCheck():
+            return await add_default_check(means, action)
 
 
 async def end_remediation(means: Means, action: EndRemediation, mandate: Mandate) -> Outcome:

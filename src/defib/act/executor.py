@@ -19,7 +19,7 @@ from defib.kube.client import Client
 from defib.kube.discovery import Discovery
 from defib.kube.errors import KubeError, Refused, ServerFailed, Throttled, Unreachable
 from defib.model import medik8s
-from defib.model.action import Action, EndRemediation, Failure, StartRemediation, TellEvent, WriteStatus
+from defib.model.action import Action, EndRemediation, Failure, MovePod, StartRemediation, TellEvent, WriteStatus
 from defib.model.mandate import Mandate
 
 log = structlog.get_logger("act")
@@ -28,7 +28,8 @@ TELLERS = 4  # Event objects must not take the place of remediations, however ma
 UNTOLD_MAX = 1000
 TELLING_TRIES = 5
 
-_RANKS: dict[type[Action], int] = {StartRemediation: 0, EndRemediation: 0, WriteStatus: 2, TellEvent: 3}
+# Pods come last: there may be thousands of them, and none of the others should wait for that.
+_RANKS: dict[type[Action], int] = {StartRemediation: 0, EndRemediation: 0, WriteStatus: 2, MovePod: 3, TellEvent: 3}
 _RANK_OF_OTHERS = 1
 
 
@@ -90,7 +91,7 @@ class Executor:
         for action in wanted:
             if action.key in self._underway or self._ledger.must_wait(action, now):
                 continue
-            if stopped and isinstance(action, StartRemediation):
+            if stopped and isinstance(action, StartRemediation | MovePod):
                 continue
             if isinstance(action, TellEvent):
                 self.tell([action], mandate)

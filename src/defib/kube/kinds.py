@@ -9,6 +9,7 @@ from defib.model.config_map import ConfigMap
 from defib.model.health_check import NodeHealthCheck
 from defib.model.meta import Resource, Unstructured
 from defib.model.node import Lease, Node
+from defib.model.pod import Pod
 
 R = TypeVar("R", bound=Resource)
 
@@ -62,6 +63,7 @@ class Ref(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
 NODES = Kind(version="v1", plural="nodes", name="Node", namespaced=False, type=Node)
 LEASES = Kind(group="coordination.k8s.io", version="v1", plural="leases", name="Lease", namespaced=True, type=Lease)
 CONFIG_MAPS = Kind(version="v1", plural="configmaps", name="ConfigMap", namespaced=True, type=ConfigMap)
+PODS = Kind(version="v1", plural="pods", name="Pod", namespaced=True, type=Pod)
 EVENTS = Kind(version="v1", plural="events", name="Event", namespaced=True, type=Resource)
 NAMESPACES = Kind(version="v1", plural="namespaces", name="Namespace", namespaced=False, type=Resource)
 NODE_HEALTH_CHECKS = Kind(

@@ -1,0 +1,68 @@
+"""What our own remediator does: hold on to a remediation, delete pods of a node that is really not ready, report."""
+
+import structlog
+
+from defib.act.means import REQUEST_SECONDS, Means
+from defib.act.outcome import Done, Outcome, Stale, Withheld
+from defib.kube.client import Deletion, Merge
+from defib.kube.errors import Conflict, NotFound
+from defib.kube.kinds import NODES, PODS
+from defib.model.action import MovePod, ReportRemediation, SetFinalizers, Target
+from defib.model.mandate import Mandate
+from defib.model.node import Node
+
+log = structlog.get_logger("act")
+
+
+async def set_finalizers(means: Means, action: SetFinalizers) -> Outcome:
+    meta = _as_judged(action) | {"finalizers": action.finalizers}
+    return await _merge(means, action.target, Merge({"metadata": meta}))
+
+
+async def report_remediation(means: Means, action: ReportRemediation) -> Outcome:
+    patch = {"metadata": _as_judged(action), "status": action.status}
+    return await _merge(means, action.target, Merge(patch), subresource="status")
+
+
+def _as_judged(action: SetFinalizers | ReportRemediation) -> dict[str, object]:
+    return {"uid": action.target.uid, "resourceVersion": action.version}
+
+
+async def _merge(means: Means, target: Target, patch: Merge, *, subresource: str = "") -> Outcome:
+    ref = await means.address(target.kind, target.name, target.namespace)
+    if ref is None:
+        return Stale(f"{target.kind} has another scope now")
+    try:
+        item = await means.client.patch(ref, patch, subresource=subresource, deadline=REQUEST_SECONDS)
+    except NotFound:
+        return Stale(f"{target} is gone")
+    except Conflict:
+        return Stale(f"{target} is newer than what was judged")
+    if item.metadata.deletion_timestamp is None:  # without its last finalizer it is gone, whatever this answer shows
+        means.note(ref.kind, item)
+    return Done(item)
+
+
+async def move_pod(means: Means, action: MovePod, mandate: Mandate) -> Outcome:
+    """An ordinary deletion: the pod keeps its grace, and a kubelet that is alive after all ends it in order."""
+    node = await means.live(NODES.at(action.node))
+    if why := why_it_stays(node, action):
+        return Stale(why)
+    if why := means.forbids_start(mandate):
+        return Withheld(why)
+    ref = PODS.at(action.name, action.namespace)
+    try:
+        await means.client.delete(ref, Deletion(uid=action.uid), deadline=REQUEST_SECONDS)
+    except (NotFound, Conflict):  # it is gone; a namesake is not our business
+        return Done()
+    log.info("pod leaves its failed node", pod=f"{action.namespace}/{action.name}", node=action.node)
+    return Done()
+
+
+def why_it_stays(node: Node | None, action: MovePod) -> str:
+    """What has changed since this was decided; empty when nothing has."""
+    if node is None:
+        return f"node {action.node} is gone"
+    if node.uid != action.node_uid:
+        return f"node {action.node} is another one now"
+    return f"node {action.node} is ready again" if node.ready == "True" else ""

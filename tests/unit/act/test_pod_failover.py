@@ -1,0 +1,185 @@
+"""Pods are deleted only from a node that is really not ready, only the very ones that were meant, and never by force."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from defib.act.outcome import Done, Stale, Withheld
+from defib.kube.client import Deletion
+from defib.kube.errors import Forbidden
+from defib.kube.kinds import PODS
+from defib.model.action import MovePod, ReportRemediation, SetFinalizers
+from defib.model.mandate import Mandate
+from defib.simulate.faults import Fault, LoseAnswer, Refuse
+from tests.unit.act.stage import FOO, FOOS, PLACE, Stage, play
+
+
+def put_pod(stage: Stage, name: str = "web-1", **spec: Any) -> MovePod:
+    pod_spec = {"nodeName": "n1", "containers": [{"name": "main", "image": "x"}], "terminationGracePeriodSeconds": 25}
+    whole = {"metadata": {"name": name, "namespace": "default"}, "spec": pod_spec | spec}
+    stage.server.put("pods", whole)
+    uid = stage.uid("pods", f"default/{name}")
+    return MovePod(node="n1", node_uid=stage.uid("nodes", "n1"), namespace="default", name=name, uid=uid)
+
+
+def pod(stage: Stage, name: str = "web-1") -> Any:
+    stored = stage.server.store.get("pods", f"default/{name}")
+    return stored.object if stored else None
+
+
+def test_the_node_is_read_live_and_the_pod_keeps_its_own_grace() -> None:
+    async def scenario(stage: Stage) -> None:
+        assert await stage.do(put_pod(stage)) == Done()
+        assert stage.asked() == ["get nodes 200", "delete pods 200"]
+        assert pod(stage)["metadata"]["deletionGracePeriodSeconds"] == 25
+
+    play(scenario)
+
+
+def test_a_node_that_is_ready_again_keeps_its_pods() -> None:
+    async def scenario(stage: Stage) -> None:
+        move = put_pod(stage)
+        await stage.turn("True")
+        assert await stage.do(move) == Stale("node n1 is ready again")
+        assert "deletionTimestamp" not in pod(stage)["metadata"]
+
+    play(scenario)
+
+
+def test_another_node_of_that_name_keeps_its_pods() -> None:
+    async def scenario(stage: Stage) -> None:
+        move = put_pod(stage)
+        await stage.remove_node("n1")
+        assert await stage.do(move) == Stale("node n1 is gone")
+        stage.add_node("n1")
+        assert await stage.do(move) == Stale("node n1 is another one now")
+        assert "delete pods 200" not in stage.asked()
+
+    play(scenario)
+
+
+def test_the_brake_and_the_end_of_the_mandate_stop_it_after_the_look_at_the_node() -> None:
+    async def scenario(stage: Stage) -> None:
+        move = put_pod(stage)
+        stage.stop = lambda: "the brake is on"
+        assert await stage.do(move) == Withheld("the brake is on")
+        stage.stop = str
+        ended = Mandate("old", ends=stage.clock.monotonic())
+        assert await stage.do(move, ended) == Withheld("our mandate has ended")
+        assert stage.asked() == ["get nodes 200"] * 2
+
+    play(scenario)
+
+
+def test_a_pod_that_is_gone_or_replaced_by_a_namesake_is_done() -> None:
+    async def scenario(stage: Stage) -> None:
+        move = put_pod(stage)
+        stage.server.store.remove("pods", pod(stage))
+        assert await stage.do(move) == Done()
+        put_pod(stage)
+        assert await stage.do(move) == Done()
+        assert stage.asked()[1::2] == ["delete pods 404", "delete pods 409"]
+        assert "deletionTimestamp" not in pod(stage)["metadata"]
+
+    play(scenario)
+
+
+def test_a_lost_answer_is_no_second_deletion() -> None:
+    async def scenario(stage: Stage) -> None:
+        move = put_pod(stage)
+        stage.fault(Fault(effect=LoseAnswer(), verbs=("delete",), times=1))
+        executor = stage.executor()
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(executor.run())
+            await asyncio.sleep(0)
+            for _ in range(4):
+                executor.carry_out([move], Mandate("test"))
+                await asyncio.sleep(1)  # virtual
+            running.cancel()
+        assert pod(stage)["metadata"]["deletionGracePeriodSeconds"] == 25
+        assert stage.ended[-1] == (move, Done())
+
+    play(scenario)
+
+
+def test_a_refusal_is_raised_for_the_executor_to_remember() -> None:
+    async def scenario(stage: Stage) -> None:
+        move = put_pod(stage)
+        stage.fault(Fault(effect=Refuse(code=403), verbs=("delete",), resource=str(PODS)))
+        with pytest.raises(Forbidden):
+            await stage.do(move)
+
+    play(scenario)
+
+
+def test_the_executor_starts_no_deletion_while_it_is_stopped() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.stop = lambda: "the brake is on"
+        executor = stage.executor()
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(executor.run())
+            await asyncio.sleep(0)
+            executor.carry_out([put_pod(stage)], Mandate("test"))
+            assert executor.underway == ()
+            running.cancel()
+
+    play(scenario)
+
+
+def finalizers(stage: Stage) -> Any:
+    return stage.foos()[0]["metadata"].get("finalizers")
+
+
+def test_a_finalizer_is_set_on_the_version_that_was_judged_and_shown_at_once() -> None:
+    async def scenario(stage: Stage) -> None:
+        target = stage.put_foo()
+        version = stage.foos()[0]["metadata"]["resourceVersion"]
+        hold = SetFinalizers(target=target, version=version, finalizers=("example.com/x",))
+        assert isinstance(await stage.do(hold), Done)
+        assert finalizers(stage) == ["example.com/x"]
+        assert [name for name, _ in stage.noted] == [str(FOOS)]
+        assert await stage.do(hold) == Stale(f"{target} is newer than what was judged")
+
+    play(scenario)
+
+
+def test_without_its_last_finalizer_a_deleted_remediation_is_gone_and_not_shown_again() -> None:
+    async def scenario(stage: Stage) -> None:
+        target = stage.put_foo(finalizers=["example.com/x"])
+        await stage.world.delete(FOOS.at(target.name, PLACE), Deletion(uid=target.uid))
+        version = stage.foos()[0]["metadata"]["resourceVersion"]
+        free = SetFinalizers(target=target, version=version, finalizers=())
+        assert isinstance(await stage.do(free), Done)
+        assert stage.foos() == []
+        assert stage.noted == []
+        assert await stage.do(free) == Stale(f"{target} is gone")
+
+    play(scenario)
+
+
+def test_a_report_goes_into_the_status_of_the_version_that_was_judged() -> None:
+    async def scenario(stage: Stage) -> None:
+        target = stage.put_foo()
+        version = stage.foos()[0]["metadata"]["resourceVersion"]
+        report = ReportRemediation(target=target, version=version, status={"found": 2, "moved": None})
+        assert isinstance(await stage.do(report), Done)
+        assert stage.foos()[0]["status"] == {"found": 2}
+        assert stage.asked() == ["patch fooremediations/status 200"]
+        assert await stage.do(report) == Stale(f"{target} is newer than what was judged")
+
+    play(scenario)
+
+
+def test_a_namesake_is_neither_held_nor_reported_on() -> None:
+    async def scenario(stage: Stage) -> None:
+        target = stage.put_foo()
+        old = stage.foos()[0]
+        stage.server.store.remove(str(FOOS), old)
+        stage.put_foo()
+        hold = SetFinalizers(target=target, version=old["metadata"]["resourceVersion"], finalizers=("example.com/x",))
+        assert await stage.do(hold) == Stale(f"{target} is newer than what was judged")
+        assert finalizers(stage) is None
+        assert (target.kind, target.namespace) == (FOO, PLACE)
+
+    play(scenario)

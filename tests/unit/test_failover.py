@@ -1,0 +1,378 @@
+"""The whole operator on the embedded server in virtual time: pods leave a failed node, and a first check is made."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from structlog.testing import capture_logs
+
+from defib.app import Operator
+from defib.config import Settings
+from defib.decide.defaults import default_check
+from defib.kube.client import Client, Deletion, Merge
+from defib.kube.errors import Unreachable
+from defib.kube.kinds import CONFIG_MAPS, NODE_HEALTH_CHECKS, NODES, Kind, unstructured
+from defib.kube.transport import Request, Response
+from defib.model import medik8s
+from defib.model.action import AddDefaultCheck
+from defib.model.cluster import Cluster, Served
+from defib.model.pod_failover import DEFAULT_CHECK, REMEDIATION, TEMPLATE
+from defib.simulate.faults import Fault, Refuse
+from defib.simulate.in_process import InProcess
+from defib.simulate.server import ApiServer
+from defib.simulate.virtual_time import START, VirtualClock, run
+from defib.telemetry.metrics import Metrics
+
+CRDS = sorted((Path(__file__).parents[2] / "deploy" / "crds").glob("*.yaml"))
+FAILOVERS = unstructured("defib.dev", "v1alpha1", "podfailoverremediations", REMEDIATION.name, namespaced=True)
+TEMPLATES = unstructured("defib.dev", "v1alpha1", "podfailoverremediationtemplates", TEMPLATE.name, namespaced=True)
+HOME = "defib-system"
+OWNERS = {"web": ("apps/v1", "ReplicaSet"), "db": ("apps/v1", "StatefulSet")}
+
+
+class Line:
+    """A connection that breaks for good with the write of this number: as if the operator died before sending it."""
+
+    def __init__(self, server: ApiServer, writes: float) -> None:
+        self._transport = InProcess(server, client="operator")
+        self._left = writes
+
+    @asynccontextmanager
+    async def send(self, request: Request) -> AsyncIterator[Response]:
+        if request.method != "GET":
+            self._left -= 1
+        if self._left < 0:
+            raise Unreachable(f"{request}: the operator is dead")
+        async with self._transport.send(request) as response:
+            yield response
+
+    def describe(self) -> str:
+        return self._transport.describe()
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+class Cluster3(msgspec.Struct):
+    """Three nodes, of which n1 runs two pods that can be moved and one that cannot."""
+
+    server: ApiServer
+    clock: VirtualClock
+    admin: Client
+
+    async def turn(self, ready: str) -> None:
+        since = f"{self.clock.now():%Y-%m-%dT%H:%M:%SZ}"
+        said = [{"type": "Ready", "status": ready, "lastTransitionTime": since}]
+        await self.admin.patch(NODES.at("n1"), Merge({"status": {"conditions": said}}), subresource="status")
+
+    def put_pod(self, name: str, node: str = "n1") -> None:
+        api_version, kind = OWNERS[name.partition("-")[0]]
+        owner = {"apiVersion": api_version, "kind": kind, "name": "owner", "uid": "u", "controller": True}
+        spec = {"nodeName": node, "containers": [{"name": "main", "image": "x"}]}
+        meta = {"name": name, "namespace": "default", "ownerReferences": [owner]}
+        self.server.put("pods", {"metadata": meta, "spec": spec, "status": {"phase": "Running"}})
+
+    async def make_check(self) -> None:
+        """The default one, in a hurry."""
+        kinds = {kind: Served(kind.name, namespaced=True) for kind in (TEMPLATE, REMEDIATION)}
+        action = default_check(Cluster(now=START, others={medik8s.CHECKS: {}}, kinds=kinds), HOME)
+        assert isinstance(action, AddDefaultCheck)
+        await self.admin.create(TEMPLATES, action.template_body, namespace=HOME)
+        hurry = [{"type": "Ready", "status": "Unknown", "duration": "10s"}]
+        spec = action.check_body["spec"] | {"unhealthyConditions": hurry}
+        await self.admin.create(NODE_HEALTH_CHECKS, {"metadata": {"name": "hasty"}, "spec": spec})
+
+    def leaving(self) -> list[str]:
+        pods = [version.object["metadata"] for version in self.server.store.collection("pods").objects.values()]
+        return sorted(meta["name"] for meta in pods if "deletionTimestamp" in meta)
+
+    def asked(self, verb: str, what: str) -> list[str]:
+        """The names of what the operator has asked for, of one kind."""
+        paths = [asked.path for asked in self.server.audit if (asked.client, asked.verb) == ("operator", verb)]
+        return [path.rpartition("/")[2] for path in paths if f"/{what}/" in path]
+
+    async def names(self, kind: Kind[Any]) -> list[str]:
+        return [item.name for item in (await self.admin.list_all(kind)).items]
+
+    async def status(self) -> dict[str, Any]:
+        (item,) = (await self.admin.list_all(FAILOVERS)).items
+        return item.status or {}
+
+
+Scenario = Callable[[Cluster3], Awaitable[None]]
+
+
+def play(scenario: Scenario, *, crds: bool = True) -> None:
+    async def main(clock: VirtualClock) -> None:
+        server = ApiServer(clock)
+        for path in CRDS if crds else ():
+            server.put("customresourcedefinitions.apiextensions.k8s.io", yaml.safe_load(path.read_text()))
+        for name in (HOME, medik8s.LOCK_NAMESPACE):
+            server.put("namespaces", {"metadata": {"name": name}})
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        for name in ("n1", "n2", "n3"):
+            server.put("nodes", {"metadata": {"name": name}, "status": ready})
+        stage = Cluster3(server, clock, Client(InProcess(server, client="admin"), clock))
+        for name in ("web-1", "web-2", "db-0"):
+            stage.put_pod(name)
+        stage.put_pod("web-3", "n2")
+        await asyncio.sleep(1)  # virtual; whatever happens now is later than these
+        await scenario(stage)
+
+    run(main, limit=timedelta(hours=2))
+
+
+@asynccontextmanager
+async def operating(stage: Cluster3, *, writes: float = float("inf"), **settings: Any) -> AsyncIterator[Operator]:
+    """Until the end of the block, or until so many writes were made."""
+    line = Line(stage.server, writes)
+    operator = Operator(line, stage.clock, Settings(**settings), Metrics())
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(operator.run())
+        yield operator
+        running.cancel()
+
+
+async def seconds(count: float) -> None:
+    """Virtual ones: they pass at once."""
+    await asyncio.sleep(count)
+
+
+def test_pods_that_can_run_twice_leave_a_failed_node_and_all_is_tidy_when_it_is_back() -> None:
+    async def scenario(stage: Cluster3) -> None:
+        await stage.make_check()
+        async with operating(stage) as operator:
+            await seconds(5)
+            await stage.turn("Unknown")
+            await seconds(9)
+            assert stage.leaving() == []
+            await seconds(2)
+            assert stage.leaving() == ["web-1", "web-2"]
+            status = await stage.status()
+            assert (status["node"], status["found"], status["moved"], status["left"]) == ("n1", 2, 2, 1)
+            assert {one["type"]: one["status"] for one in status["conditions"]} == {
+                "Processing": "False",
+                "Succeeded": "True",
+            }
+            assert not [name for name in operator.picture.cluster.others if name.startswith("pods")]
+            await stage.turn("True")
+            await seconds(2)
+            assert await stage.names(FAILOVERS) == []
+            assert stage.server.store.collection("leases.coordination.k8s.io").objects == {}
+            assert stage.asked("delete", "pods") == ["web-1", "web-2"]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("writes", range(14))
+def test_a_crash_before_any_write_changes_nothing_in_the_end(writes: int) -> None:
+    async def scenario(stage: Cluster3) -> None:
+        await stage.make_check()
+        await stage.turn("Unknown")
+        async with operating(stage, writes=writes):
+            await seconds(20)
+        async with operating(stage):
+            await seconds(60)
+            assert stage.leaving() == ["web-1", "web-2"]
+            status = await stage.status()
+            assert (status["found"], status["moved"], status["left"]) == (2, 2, 1)
+            assert sorted(stage.asked("delete", "pods")) == ["web-1", "web-2"]
+            await stage.turn("True")
+            await seconds(5)
+            assert await stage.names(FAILOVERS) == []
+
+    play(scenario)
+
+
+def test_the_brake_holds_deletions_until_it_is_released() -> None:
+    async def scenario(stage: Cluster3) -> None:
+        await stage.make_check()
+        async with operating(stage):
+            await seconds(5)
+            await stage.turn("Unknown")
+            stage.server.faults.inject(Fault(effect=Refuse(code=503), verbs=("delete",), resource="pods", times=20))
+            await seconds(11)
+            brake = await stage.admin.create(CONFIG_MAPS, {"metadata": {"name": "defib-brake"}}, namespace=HOME)
+            await seconds(1)
+            tried = len(stage.asked("delete", "pods"))
+            assert "no reason is given" in (await stage.status())["conditions"][0]["message"]
+            await seconds(600)
+            assert (stage.leaving(), len(stage.asked("delete", "pods"))) == ([], tried)
+            await stage.admin.delete(CONFIG_MAPS.of(brake), Deletion(uid=brake.uid))
+            await seconds(600)
+            assert stage.leaving() == ["web-1", "web-2"]
+
+    play(scenario)
+
+
+def test_a_remediation_can_be_ended_while_the_brake_is_on() -> None:
+    async def scenario(stage: Cluster3) -> None:
+        await stage.make_check()
+        async with operating(stage):
+            await seconds(5)
+            await stage.turn("Unknown")
+            await seconds(12)
+            await stage.admin.create(CONFIG_MAPS, {"metadata": {"name": "defib-brake"}}, namespace=HOME)
+            await stage.turn("True")
+            await seconds(5)
+            assert await stage.names(FAILOVERS) == []
+
+    play(scenario)
+
+
+def test_pods_that_we_may_not_see_are_told_in_the_status() -> None:
+    async def scenario(stage: Cluster3) -> None:
+        await stage.make_check()
+        refusal = Fault(effect=Refuse(code=403, message="pods is forbidden"), verbs=("list", "watch"), resource="pods")
+        stage.server.faults.inject(refusal)
+        async with operating(stage):
+            await seconds(5)
+            await stage.turn("Unknown")
+            await seconds(20)
+            assert "pods is forbidden" in (await stage.status())["conditions"][0]["message"]
+            stage.server.faults.remove(refusal)
+            await seconds(20)
+            assert stage.leaving() == ["web-1", "web-2"]
+
+    play(scenario)
+
+
+def test_who_only_watches_moves_no_pod() -> None:
+    async def scenario(stage: Cluster3) -> None:
+        await stage.make_check()
+        async with operating(stage):
+            await seconds(5)
+            await stage.turn("Unknown")
+            stage.server.faults.inject(Fault(effect=Refuse(code=403), verbs=("delete",), resource="pods", times=2))
+            await seconds(11)
+        asked = len(stage.server.audit.writes("operator"))
+        assert await stage.names(FAILOVERS) != []
+        stage.server.faults.clear()
+        async with operating(stage, watch_only="on"):
+            await seconds(600)
+        assert (stage.leaving(), len(stage.server.audit.writes("operator"))) == ([], asked)
+
+    play(scenario)
+
+
+def test_metrics_count_the_pods_of_all_nodes_together() -> None:
+    async def scenario(stage: Cluster3) -> None:
+        await stage.make_check()
+        stage.server.faults.inject(Fault(effect=Refuse(code=403), verbs=("delete",), resource="pods"))
+        async with operating(stage) as operator:
+            await seconds(5)
+            await stage.turn("Unknown")
+            await seconds(20)
+            assert (await stage.status())["conditions"][0]["reason"] == "DeletionFailed"
+            scraped = operator.probes().scrape().decode()
+            assert 'defib_cached_objects{kind="pods"} 3.0' in scraped
+            assert 'defib_relists_total{kind="pods",reason="start"} 1.0' in scraped
+            assert "pods on" not in scraped
+            await stage.turn("True")
+            await seconds(5)
+            assert 'defib_cached_objects{kind="pods"}' not in operator.probes().scrape().decode()
+
+    play(scenario)
+
+
+# The default check.
+
+
+def test_a_cluster_without_checks_gets_one_and_is_told_once() -> None:
+    async def scenario(stage: Cluster3) -> None:
+        async with operating(stage):
+            await seconds(60)
+        assert await stage.names(NODE_HEALTH_CHECKS) == [DEFAULT_CHECK]
+        assert await stage.names(TEMPLATES) == ["defib-pod-failover"]
+        (check,) = (await stage.admin.list_all(NODE_HEALTH_CHECKS)).items
+        assert check.status["phase"] == "Enabled"
+        assert [one["duration"] for one in check.spec["unhealthyConditions"]] == ["30s", "30s"]
+        events = [version.object for version in stage.server.store.collection("events").objects.values()]
+        assert [event["reason"] for event in events].count("DefaultCheckCreated") == 1
+
+    play(scenario)
+
+
+def test_who_deletes_the_default_check_gets_it_back_only_at_the_next_start() -> None:
+    async def scenario(stage: Cluster3) -> None:
+        async with operating(stage):
+            await seconds(5)
+            (check,) = (await stage.admin.list_all(NODE_HEALTH_CHECKS)).items
+            await stage.admin.delete(NODE_HEALTH_CHECKS.of(check), Deletion(uid=check.uid))
+            await seconds(3000)
+            assert await stage.names(NODE_HEALTH_CHECKS) == []
+        async with operating(stage):
+            await seconds(5)
+            assert await stage.names(NODE_HEALTH_CHECKS) == [DEFAULT_CHECK]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("settings", [{}, {"default_check": "off"}, {"watch_only": "on"}])
+def test_no_default_check_is_made_where_it_is_not_wanted(settings: dict[str, Any]) -> None:
+    async def scenario(stage: Cluster3) -> None:
+        if not settings:
+            await stage.make_check()
+        before = await stage.names(NODE_HEALTH_CHECKS)
+        async with operating(stage, **settings):
+            await seconds(600)
+        assert await stage.names(NODE_HEALTH_CHECKS) == before
+
+    play(scenario)
+
+
+def test_who_deletes_a_check_of_their_own_gets_no_other_in_its_place() -> None:
+    async def scenario(stage: Cluster3) -> None:
+        await stage.make_check()
+        async with operating(stage):
+            await seconds(5)
+            (check,) = (await stage.admin.list_all(NODE_HEALTH_CHECKS)).items
+            await stage.admin.delete(NODE_HEALTH_CHECKS.of(check), Deletion(uid=check.uid))
+            await seconds(600)
+            assert await stage.names(NODE_HEALTH_CHECKS) == []
+
+    play(scenario)
+
+
+def test_a_refusal_is_told_once() -> None:
+    async def scenario(stage: Cluster3) -> None:
+        stage.server.faults.inject(Fault(effect=Refuse(code=403), verbs=("create",), resource=str(TEMPLATES)))
+        with capture_logs() as told:
+            async with operating(stage):
+                await seconds(1200)
+        assert [line["event"] for line in told].count("default check not created") == 1
+        assert len(stage.server.audit.writes("operator")) == 1
+
+    play(scenario)
+
+
+def test_without_the_kinds_it_is_told_once_and_nothing_is_written() -> None:
+    async def scenario(stage: Cluster3) -> None:
+        with capture_logs() as told:
+            async with operating(stage):
+                await seconds(1200)
+        lines = [line for line in told if line["event"] == "no default check"]
+        assert len(lines) == 1
+        assert "is its CRD installed?" in lines[0]["why"]
+        assert "deploy/crds" in lines[0]["advice"]
+        assert stage.server.audit.writes("operator") == []
+
+    play(scenario, crds=False)
+
+
+def test_a_crash_between_the_template_and_the_check_is_mended_at_the_next_start() -> None:
+    async def scenario(stage: Cluster3) -> None:
+        async with operating(stage, writes=1):
+            await seconds(5)
+        assert (await stage.names(TEMPLATES), await stage.names(NODE_HEALTH_CHECKS)) == (["defib-pod-failover"], [])
+        async with operating(stage):
+            await seconds(5)
+        assert await stage.names(NODE_HEALTH_CHECKS) == [DEFAULT_CHECK]
+
+    play(scenario)
