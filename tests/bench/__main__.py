@@ -1,7 +1,8 @@
-"""`python -m tests.bench`: what our watching costs on a real API server, beside the Python clients people use.
+"""`python -m tests.bench`: what our operator costs and how quick it is, on a real API server.
 
-Prints a table, writes build/bench.json, and ends with 1 when a bound is broken. The clients run in .venv-bench, which
-`make bench` makes.
+Two parts: watching, beside the Python clients people use, and remediating, beside what the Go operator needed. Prints
+tables, writes build/bench.json, and ends with 1 when a bound is broken. The clients run in .venv-bench, which `make bench`
+makes.
 """
 
 import argparse
@@ -13,25 +14,18 @@ from pathlib import Path
 
 import msgspec
 
-from defib.clock import SystemClock
-from defib.kube import kinds
-from defib.kube.client import Client
-from defib.kube.http import connect
-from defib.kube.transport import Request
 from testbed.cluster import ControlPlane, ControlPlaneFailed
 from testbed.programs import NoControlPlane, Programs, control_plane_programs
 from testbed.settings import Settings
 from tests.bench import report
-from tests.bench.idle import WARM_UP_SECONDS
-from tests.bench.processes import PEERS_PYTHON, ROOT, BenchFailed, running, stages_until, write, writing
-from tests.bench.results import OURS, Idle, Machine, Measured, Results, idle, measured, verdicts
-from tests.bench.writer import RENEW_SECONDS
+from tests.bench.processes import PEERS_PYTHON, ROOT, BenchFailed, say
+from tests.bench.remediating import WATCHED_SECONDS, remediate
+from tests.bench.results import Machine
+from tests.bench.watching import CLIENTS, EVENTS, NODES, Bench, Size
 
-NODES = 5_000
-EVENTS = 50_000
-# These need milliseconds for an event: with all of them, the run would take half an hour and tell the same.
-SLOW_SHARE = {"kubernetes_asyncio": 5, "kubernetes_asyncio_dynamic": 5, "kopf": 5}
-CLIENTS = (OURS, "lightkube", *SLOW_SHARE)
+WATCHING = "watching"
+REMEDIATING = "remediating"
+PARTS = (WATCHING, REMEDIATING)
 IDLE_SECONDS = 40.0
 
 CLUSTER = Settings(
@@ -41,81 +35,24 @@ CLUSTER = Settings(
 )
 
 
-class Bench:
-    def __init__(self, cluster: ControlPlane, nodes: int, events: int) -> None:
-        self._cluster = cluster
-        self._nodes = nodes
-        self._events = events
-        self._rounds = 0
-
-    async def fill(self) -> None:
-        say(f"Making {self._nodes:,} nodes with two field managers")
-        await write("nodes", self._cluster.kubeconfig, nodes=self._nodes)
-
-    async def measure(self, client: str) -> Measured:
-        """It lists; then the writer makes changes until it has seen them all."""
-        events = self._events // SLOW_SHARE.get(client, 1)
-        self._rounds += 1
-        say(f"{client}: list, then {events:,} events")
-        wanted = ("--kubeconfig", str(self._cluster.kubeconfig), "--nodes", str(self._nodes), "--events", str(events))
-        async with running(PEERS_PYTHON, "tests.bench.child", client, *wanted) as process:
-            stages = await stages_until(process, "listed")
-            await write("changes", self._cluster.kubeconfig, nodes=self._nodes, count=events, seed=self._rounds)
-            stages |= await stages_until(process, "watched")
-        return measured(client, stages, events)
-
-    async def rest(self, seconds: float) -> Idle:
-        say(f"Our whole operator with {self._nodes:,} heartbeats, each renewed every 10 s, for {seconds:.0f} s")
-        await write("heartbeats", self._cluster.kubeconfig, nodes=self._nodes)
-        wanted = ("--kubeconfig", str(self._cluster.kubeconfig), "--nodes", str(self._nodes), "--seconds", str(seconds))
-        async with running(PEERS_PYTHON, "tests.bench.idle", *wanted) as process:
-            await stages_until(process, "listed")
-            length = seconds + 2 * WARM_UP_SECONDS
-            async with writing("renewals", self._cluster.kubeconfig, nodes=self._nodes, seconds=length):
-                stages = await stages_until(process, "ended")
-        return idle(stages, seconds, self._nodes / RENEW_SECONDS)
-
-    async def node_bytes(self) -> int:
-        """How large a node is, as it is served."""
-        transport = await connect(self._cluster.kubeconfig, None, os.environ, SystemClock())
-        client = Client(transport, SystemClock())
-        try:
-            answer = await client.ask(Request(method="GET", path=kinds.NODES.collection(), query={"limit": "100"}))
-        finally:
-            await client.close()
-        items = msgspec.json.decode(answer, type=RawList).items
-        return sum(len(bytes(item)) for item in items) // len(items)
+async def run(programs: Programs, asked: argparse.Namespace) -> report.Results:
+    """Each part on a cluster of its own: what one leaves behind is no load on the other."""
+    watching = remediating = None
+    load, _, _ = os.getloadavg()
+    size = Size(nodes=asked.nodes, events=asked.events, clients=tuple(asked.clients), idle_seconds=asked.idle_seconds)
+    if WATCHING in asked.parts:
+        async with ControlPlane(programs, CLUSTER) as cluster:
+            version = await cluster.version()
+            watching = await Bench(cluster, size).run()
+    if REMEDIATING in asked.parts:
+        async with ControlPlane(programs, CLUSTER) as cluster:
+            version = await cluster.version()
+            remediating = await remediate(cluster, asked.nodes, asked.watched_seconds)
+    machine = Machine(cores=os.cpu_count() or 0, load=load, python=platform.python_version(), kubernetes=version)
+    return report.Results(machine=machine, watching=watching, remediating=remediating)
 
 
-class RawList(msgspec.Struct, frozen=True):
-    items: list[msgspec.Raw]
-
-
-async def run(programs: Programs, asked: argparse.Namespace) -> Results:
-    async with ControlPlane(programs, CLUSTER) as cluster:
-        machine = Machine(
-            cores=os.cpu_count() or 0, python=platform.python_version(), kubernetes=await cluster.version()
-        )
-        bench = Bench(cluster, asked.nodes, asked.events)
-        await bench.fill()
-        clients = [await bench.measure(client) for client in asked.clients]
-        resting = await bench.rest(asked.idle_seconds) if OURS in asked.clients else None
-        return Results(
-            machine=machine,
-            nodes=asked.nodes,
-            node_bytes=await bench.node_bytes(),
-            judged=asked.nodes >= NODES and asked.events >= EVENTS and set(asked.clients) == set(CLIENTS),
-            clients=clients,
-            idle=resting,
-            verdicts=verdicts(clients, resting),
-        )
-
-
-def say(line: str) -> None:
-    print(f"  {line}", file=sys.stderr, flush=True)  # noqa: T201 - progress, for a person
-
-
-def keep(results: Results) -> Path:
+def keep(results: report.Results) -> Path:
     path = ROOT / "build" / "bench.json"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n")
@@ -124,7 +61,7 @@ def keep(results: Results) -> Path:
 
 def main() -> int:
     asked = _arguments()
-    if not PEERS_PYTHON.exists():
+    if WATCHING in asked.parts and not PEERS_PYTHON.exists():
         say("the clients to compare with are not installed; `make bench` does that")
         return 2
     try:
@@ -135,14 +72,16 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     print(f"\n{report.text(results)}\n\nAlso in {keep(results).relative_to(ROOT)}.")  # noqa: T201 - the result
-    return int(results.judged and not all(verdict.ok for verdict in results.verdicts))
+    return int(results.is_broken)
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Defib's watching, measured.")
-    parser.add_argument("--nodes", type=int, default=NODES)
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Defib's cost and speed, measured.")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--nodes", type=int, default=NODES, help="fewer than all is a trial: no bound is judged")
     parser.add_argument("--events", type=int, default=EVENTS, help="a fifth of them for the slow clients")
     parser.add_argument("--idle-seconds", type=float, default=IDLE_SECONDS)
+    parser.add_argument("--watched-seconds", type=float, default=WATCHED_SECONDS)
     parser.add_argument("--clients", nargs="+", choices=CLIENTS, default=list(CLIENTS))
     return parser.parse_args()
 

@@ -1,6 +1,7 @@
 """The cluster that is measured: nodes as a cloud's kubelet reports them, their heartbeats, and what changes in them.
 
-Pure, and the same for every run: what a number names is always the same node.
+Pure, and the same for every run: what a number names is always the same node. The time is an argument where others judge
+by it.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -26,6 +27,7 @@ _CONDITIONS = {
     "KernelDeadlock": ("False", "KernelHasNoDeadlock", "kernel has no deadlock"),
     "ReadonlyFilesystem": ("False", "FilesystemIsNotReadOnly", "Filesystem is not read-only"),
 }
+_KUBELETS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _IMAGES = (
     "registry.example.com/platform/pause",
     "registry.example.com/platform/kube-proxy",
@@ -70,32 +72,51 @@ def a_node(number: int) -> Json:
     }
 
 
-def a_heartbeat(number: int) -> Json:
+def spread(nodes: int, count: int) -> list[int]:
+    """So many of the nodes, from all over the fleet."""
+    return [place * nodes // count for place in range(count)]
+
+
+def a_heartbeat(number: int, at: datetime) -> Json:
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": name_of(number), "namespace": HEARTBEAT_NAMESPACE},
-        "spec": {"holderIdentity": name_of(number), "leaseDurationSeconds": 40, "renewTime": _microseconds(0)},
+        "spec": {"holderIdentity": name_of(number), "leaseDurationSeconds": 40, **_renewed(at)},
     }
 
 
-def a_renewal(beat: int) -> Json:
+def a_renewal(at: datetime) -> Json:
     """What a kubelet writes into its Lease every 10 s."""
-    return {"spec": {"renewTime": _microseconds(10 * beat)}}
+    return {"spec": _renewed(at)}
+
+
+def a_kubelet_report(at: datetime) -> Json:
+    """What a kubelet writes every five minutes while nothing changes: that it has looked."""
+    return {"status": {"conditions": [{"type": kind, "lastHeartbeatTime": _stamp(at)} for kind in _KUBELETS]}}
+
+
+def a_failure(since: datetime) -> Json:
+    """What the node lifecycle controller writes about a node whose kubelet has gone silent."""
+    silent = {
+        "status": "Unknown",
+        "reason": "NodeStatusUnknown",
+        "message": "Kubelet stopped posting node status.",
+        "lastTransitionTime": _stamp(since),
+    }
+    return {"status": {"conditions": [{"type": kind, **silent} for kind in _KUBELETS]}}
+
+
+def a_recovery(since: datetime) -> Json:
+    """What a kubelet writes first when it is back."""
+    times = {"lastHeartbeatTime": _stamp(since), "lastTransitionTime": _stamp(since)}
+    return {"status": {"conditions": [_state(kind) | times for kind in _KUBELETS]}}
 
 
 def a_status_report(beat: int) -> Json:
     """What the problem detector writes: a condition that was looked at again."""
-    status, reason, message = _CONDITIONS["KernelDeadlock"]
-    condition = {
-        "type": "KernelDeadlock",
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "lastHeartbeatTime": _seconds(beat),
-        "lastTransitionTime": _seconds(0),
-    }
-    return {"status": {"conditions": [condition]}}
+    times = {"lastHeartbeatTime": _seconds(beat), "lastTransitionTime": _seconds(0)}
+    return {"status": {"conditions": [_state("KernelDeadlock") | times]}}
 
 
 def an_annotation(beat: int) -> Json:
@@ -180,15 +201,13 @@ def _status(number: int, chance: Random) -> Json:
 
 
 def _condition(kind: str, number: int) -> Json:
+    return _state(kind) | {"lastHeartbeatTime": _seconds(number), "lastTransitionTime": _seconds(number % 600)}
+
+
+def _state(kind: str) -> Json:
+    """A condition of a node that is well."""
     status, reason, message = _CONDITIONS[kind]
-    return {
-        "type": kind,
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "lastHeartbeatTime": _seconds(number),
-        "lastTransitionTime": _seconds(number % 600),
-    }
+    return {"type": kind, "status": status, "reason": reason, "message": message}
 
 
 def _image(place: int, number: int) -> Json:
@@ -214,8 +233,12 @@ def _uuid(number: int, salt: str) -> str:
 
 
 def _seconds(beat: int) -> str:
-    return (BORN + timedelta(seconds=beat)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _stamp(BORN + timedelta(seconds=beat))
 
 
-def _microseconds(beat: int) -> str:
-    return (BORN + timedelta(seconds=beat)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def _stamp(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _renewed(at: datetime) -> Json:
+    return {"renewTime": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}

@@ -11,6 +11,7 @@ import msgspec
 
 from tests.bench.stages import Stage
 
+OUR_PYTHON = Path(sys.executable)
 ROOT = Path(__file__).parents[2]
 PEERS_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 STAGE_WITHIN = 900.0
@@ -19,6 +20,10 @@ WRITTEN_WITHIN = 900.0
 
 class BenchFailed(Exception):
     """Nothing can be said about the numbers. One line says why."""
+
+
+def say(line: str) -> None:
+    print(f"  {line}", file=sys.stderr, flush=True)  # noqa: T201 - progress, for a person
 
 
 @asynccontextmanager
@@ -68,7 +73,7 @@ async def _next_stage(process: asyncio.subprocess.Process) -> dict[str, Stage]:
 async def writing(what: str, kubeconfig: Path, **numbers: float) -> AsyncIterator[asyncio.subprocess.Process]:
     arguments = [text for name, number in numbers.items() for text in (f"--{name}", str(number))]
     module = "tests.bench.writer"
-    async with running(Path(sys.executable), module, what, "--kubeconfig", str(kubeconfig), *arguments) as writer:
+    async with running(OUR_PYTHON, module, what, "--kubeconfig", str(kubeconfig), *arguments) as writer:
         yield writer
 
 

@@ -2,25 +2,94 @@
 
 from collections.abc import Sequence
 
-from tests.bench.results import Idle, Machine, Measured, Results
+import msgspec
+
+from tests.bench.results import Idle, Machine, Measured, Verdict, Watching
+from tests.bench.turns import REFERENCE_NAME, REFERENCES, Reference, Remediating, Turn, Watched
+
+
+class Results(msgspec.Struct, frozen=True, kw_only=True):
+    machine: Machine
+    watching: Watching | None
+    remediating: Remediating | None
+
+    @property
+    def is_broken(self) -> bool:
+        parts = (part for part in (self.watching, self.remediating) if part is not None and part.judged)
+        return not all(verdict.ok for part in parts for verdict in part.verdicts)
 
 
 def text(results: Results) -> str:
-    parts = [_headline(results.machine, results), _table(_clients(results.clients))]
-    if results.idle:
-        parts.append(_idle(results.idle))
-    parts.append(_table(_verdicts(results)))
-    if not results.judged:
-        parts.append("A small run: the bounds are for 5,000 nodes and all clients, so none of them was judged.")
+    machine = results.machine
+    cores = f"{machine.cores} cores with a load of {machine.load:.1f} before the start"
+    parts = [f"Kubernetes {machine.kubernetes}; {cores}; Python {machine.python}."]
+    if results.watching:
+        parts += _watching(results.watching)
+    if results.remediating:
+        parts += _remediating(results.remediating)
+    if not all(part.judged for part in (results.watching, results.remediating) if part is not None):
+        parts.append("A small run: the bounds are for 5,000 nodes and all clients, so not all of them were judged.")
     return "\n\n".join(parts)
 
 
-def _headline(machine: Machine, results: Results) -> str:
-    return (
-        f"{results.nodes:,} nodes of {results.node_bytes / 1000:.1f} kB on Kubernetes {machine.kubernetes}; "
-        f"{machine.cores} cores, Python {machine.python}.\n"
+def _watching(watching: Watching) -> list[str]:
+    head = (
+        f"Watching {watching.nodes:,} nodes of {watching.node_bytes / 1000:.1f} kB.\n"
         "CPU is CPU time of the client's process, not time on the wall; MiB are resident memory of the whole process,\n"
         "after garbage collection and with free memory given back. One client at a time; each gets its own events."
+    )
+    rest = [_idle(watching.idle)] if watching.idle else []
+    return [head, _table(_clients(watching.clients)), *rest, _table(_verdicts(watching.verdicts, watching.judged))]
+
+
+def _remediating(remediating: Remediating) -> list[str]:
+    head = (
+        "Remediating: a check over all nodes; many of them turn Unknown in the same second, and are Ready again later.\n"
+        "Seconds from a node's deadline to its remediation, and from its recovery to the end of that, as an onlooker sees\n"
+        "them. CPU is from the first change to the operator's rest, MiB the most resident memory since its start."
+    )
+    turns = _table(_turns(remediating.turns))
+    return [head, turns, _watched(remediating.watched), _table(_verdicts(remediating.verdicts, remediating.judged))]
+
+
+def _turns(turns: list[Turn]) -> list[Sequence[str]]:
+    head = ("nodes", "operator", "followed", "p50 s", "p99 s", "last s", "CPU s", "peak MiB")
+    rows: list[Sequence[str]] = [head]
+    for turn in turns:
+        rows.append(_turn(turn))
+        rows += [_reference(one) for one in REFERENCES if _same(one, turn)]
+    return rows
+
+
+def _turn(turn: Turn) -> Sequence[str]:
+    return (
+        f"{turn.bar} {turn.way}",
+        "Defib",
+        f"{turn.followed:,}",
+        f"{turn.p50_seconds:.2f}",
+        f"{turn.p99_seconds:.2f}",
+        f"{turn.max_seconds:.2f}",
+        f"{turn.cpu_seconds:.2f}",
+        f"{turn.peak_mib:.0f}",
+    )
+
+
+def _reference(one: Reference) -> Sequence[str]:
+    cpu = "" if one.cpu_seconds is None else f"{one.cpu_seconds:.1f}"
+    peak = "" if one.peak_mib is None else f"{one.peak_mib:.0f}"
+    return ("", REFERENCE_NAME, "", "", "", f"{one.max_seconds:.1f}", cpu, peak)
+
+
+def _same(one: Reference, turn: Turn) -> bool:
+    return (one.nodes, one.turning, one.way) == (turn.bar.nodes, turn.bar.turning, turn.way)
+
+
+def _watched(watched: Watched) -> str:
+    return (
+        f"A check over {watched.nodes:,} healthy nodes for {watched.seconds:.0f} s, with "
+        f"{watched.heartbeats_per_second:.0f} heartbeats/s and {watched.node_events_per_second:.0f} node reports/s: "
+        f"{100 * watched.cpu_share:.1f} % of one core, {watched.passes_per_second:.1f} passes/s, {watched.writes} writes, "
+        f"{watched.resident_mib:.0f} MiB."
     )
 
 
@@ -50,10 +119,10 @@ def _idle(idle: Idle) -> str:
     )
 
 
-def _verdicts(results: Results) -> list[Sequence[str]]:
+def _verdicts(verdicts: list[Verdict], judged: bool) -> list[Sequence[str]]:
     head = ("ours", "measured", "bound or best peer", "ratio", "verdict")
-    words = {True: "ok", False: "FAIL"} if results.judged else {True: "-", False: "-"}
-    return [head, *((v.what, v.measured, v.bound, f"{v.ratio:.2f}", words[v.ok]) for v in results.verdicts)]
+    words = {True: "ok", False: "FAIL"} if judged else {True: "-", False: "-"}
+    return [head, *((v.what, v.measured, v.bound, f"{v.ratio:.2f}", words[v.ok]) for v in verdicts)]
 
 
 def _table(rows: list[Sequence[str]]) -> str:

@@ -1,4 +1,4 @@
-"""What was measured, and whether it keeps what we promise."""
+"""What watching costs, and whether it keeps what we promise."""
 
 import msgspec
 
@@ -48,13 +48,15 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """`load` is how many wanted to run in the minute before the bench: on a busy machine all is slower."""
+
     cores: int
+    load: float
     python: str
     kubernetes: str
 
 
-class Results(msgspec.Struct, frozen=True, kw_only=True):
-    machine: Machine
+class Watching(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
     node_bytes: int
     judged: bool
@@ -101,8 +103,8 @@ def verdicts(clients: list[Measured], resting: Idle | None) -> list[Verdict]:
 
 def _of_ours(ours: Measured) -> list[Verdict]:
     return [
-        _at_most("CPU per node event", ours.event_microseconds, EVENT_MICROSECONDS_MAX, "µs"),
-        _at_most("memory at rest", ours.resting_mib, RESTING_MIB_MAX, "MiB"),
+        at_most("CPU per node event", ours.event_microseconds, EVENT_MICROSECONDS_MAX, "µs"),
+        at_most("memory at rest", ours.resting_mib, RESTING_MIB_MAX, "MiB"),
     ]
 
 
@@ -120,7 +122,7 @@ def _beside_peers(ours: Measured, peers: list[Measured]) -> list[Verdict]:
 def _of_idle(resting: Idle) -> list[Verdict]:
     pace = resting.renewals_per_second / resting.renewals_per_second_wanted
     return [
-        _at_most("CPU when idle, of one core", 100 * resting.cpu_share, 100 * IDLE_SHARE_MAX, "%"),
+        at_most("CPU when idle, of one core", 100 * resting.cpu_share, 100 * IDLE_SHARE_MAX, "%"),
         Verdict(
             what="heartbeats seen when idle",
             measured=f"{resting.renewals_per_second:.0f}/s",
@@ -142,9 +144,14 @@ def _complete(one: Measured) -> Verdict:
     )
 
 
-def _at_most(what: str, value: float, bound: float, unit: str) -> Verdict:
+def at_most(what: str, value: float, bound: float, unit: str) -> Verdict:
+    digits = 2 if bound < 10 else 1
     return Verdict(
-        what=what, measured=f"{value:.1f} {unit}", bound=f"<= {bound:g} {unit}", ratio=value / bound, ok=value <= bound
+        what=what,
+        measured=f"{value:.{digits}f} {unit}",
+        bound=f"<= {bound:g} {unit}",
+        ratio=value / bound,
+        ok=value <= bound,
     )
 
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import os
 import time
 from pathlib import Path
 
@@ -28,12 +29,18 @@ def usage() -> Usage:
     return Usage(
         cpu_seconds=spent,
         cpu_seconds_after=time.process_time(),
-        resident_mib=_mib("VmRSS"),
-        peak_mib=_mib("VmHWM"),
+        resident_mib=mib_of("VmRSS"),
+        peak_mib=mib_of("VmHWM"),
     )
 
 
-def _mib(field: str) -> float:
-    lines = Path("/proc/self/status").read_text().splitlines()
+def mib_of(field: str, process: int | str = "self") -> float:
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
     kib = next(line.split()[1] for line in lines if line.startswith(f"{field}:"))
     return int(kib) / 1024
+
+
+def cpu_seconds_of(process: int) -> float:
+    """Of all its threads since it began, in its own code and in the kernel."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()  # its name may have spaces
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

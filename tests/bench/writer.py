@@ -1,27 +1,33 @@
 """The process that writes to the API server while others are measured: it makes the fleet, changes it, keeps it alive.
 
-python -m tests.bench.writer nodes|heartbeats|changes|renewals --kubeconfig FILE --nodes N …
+    python -m tests.bench.writer nodes|heartbeats|changes|renewals|life|failures|recoveries --kubeconfig FILE --nodes N …
+
+Of failures and recoveries it tells the moment when each was answered.
 """
 
 import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from itertools import cycle
 from pathlib import Path
 from random import Random
 
 import msgspec
 
-from defib.clock import SystemClock
+from defib.clock import Clock, SystemClock
 from defib.kube.http import connect
 from defib.kube.kinds import LEASES, NODES
 from defib.kube.transport import MERGE_PATCH, Request, Transport
 from tests.bench import fleet
+from tests.bench.moments import WRITTEN, Moment, tell_moment
 
 WRITERS = 64
+TURNERS = 16  # so few that each answer is noticed when it comes, not when its turn has come
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-RENEW_SECONDS = 10.0
+REPORT_SECONDS = 300.0
 STATUS_SHARE = 0.7  # the rest are annotations
 SAY_EVERY_SECONDS = 5.0
 
@@ -30,20 +36,20 @@ class NotWritten(Exception):
     """The API server did not take a change, so what is measured would not be what is said."""
 
 
-def node_creations(count: int) -> Iterator[Request]:
-    for number in range(count):
+def node_creations(numbers: Iterable[int]) -> Iterator[Request]:
+    for number in numbers:
         yield _creation(NODES.collection(), fleet.a_node(number))
 
 
-def second_writers(count: int) -> Iterator[Request]:
+def second_writers(numbers: Iterable[int]) -> Iterator[Request]:
     """Every node has two field managers, as in life: the kubelet, and one that adds a condition to it."""
-    for number in range(count):
+    for number in numbers:
         yield _status_report(number, 0)
 
 
-def heartbeat_creations(count: int) -> Iterator[Request]:
+def heartbeat_creations(count: int, clock: Clock) -> Iterator[Request]:
     for number in range(count):
-        yield _creation(LEASES.collection(fleet.HEARTBEAT_NAMESPACE), fleet.a_heartbeat(number))
+        yield _creation(LEASES.collection(fleet.HEARTBEAT_NAMESPACE), fleet.a_heartbeat(number, clock.now()))
 
 
 def changes(count: int, nodes: int, seed: int) -> Iterator[Request]:
@@ -57,10 +63,23 @@ def changes(count: int, nodes: int, seed: int) -> Iterator[Request]:
             yield _patch(NODES.at(fleet.name_of(number)).path(), fleet.an_annotation(beat), "addon")
 
 
-def renewals(nodes: int, beat: int) -> Iterator[Request]:
-    for number in range(nodes):
+def renewals(nodes: int, clock: Clock) -> Iterator[Request]:
+    """Of one node after the other, for ever."""
+    for number in cycle(range(nodes)):
         path = LEASES.at(fleet.name_of(number), fleet.HEARTBEAT_NAMESPACE).path()
-        yield _patch(path, fleet.a_renewal(beat), fleet.KUBELET)
+        yield _patch(path, fleet.a_renewal(clock.now()), fleet.KUBELET)
+
+
+def kubelet_reports(nodes: int, clock: Clock) -> Iterator[Request]:
+    """Of one node after the other, for ever."""
+    for number in cycle(range(nodes)):
+        yield _status_patch(number, fleet.a_kubelet_report(clock.now()), fleet.KUBELET)
+
+
+def turns(numbers: Iterable[int], body: fleet.Json) -> Iterator[tuple[str, Request]]:
+    """The same news about each of these nodes."""
+    for number in numbers:
+        yield fleet.name_of(number), _status_patch(number, body, fleet.KUBELET)
 
 
 def _creation(path: str, body: fleet.Json) -> Request:
@@ -69,8 +88,11 @@ def _creation(path: str, body: fleet.Json) -> Request:
 
 
 def _status_report(number: int, beat: int) -> Request:
-    path = NODES.at(fleet.name_of(number)).path("status")
-    return _patch(path, fleet.a_status_report(beat), fleet.DETECTOR, STRATEGIC_PATCH)
+    return _status_patch(number, fleet.a_status_report(beat), fleet.DETECTOR)
+
+
+def _status_patch(number: int, body: fleet.Json, manager: str) -> Request:
+    return _patch(NODES.at(fleet.name_of(number)).path("status"), body, manager, STRATEGIC_PATCH)
 
 
 def _patch(path: str, body: fleet.Json, manager: str, content_type: str = MERGE_PATCH) -> Request:
@@ -126,46 +148,89 @@ def tell(line: str) -> None:
     print(f"    {line}", file=sys.stderr, flush=True)  # noqa: T201 - progress, for a person
 
 
-async def renew_for(pen: Pen, nodes: int, seconds: float) -> None:
-    """Every heartbeat once in 10 s, evenly spread, as kubelets do."""
+async def keep_pace(pen: Pen, due: Iterator[Request], per_second: float, seconds: float) -> None:
+    """So many a second, evenly spread, as so many kubelets do. A server that cannot keep up is not overrun."""
     clock = SystemClock()
     began = clock.monotonic()
-    due = (request for beat in range(1, sys.maxsize) for request in renewals(nodes, beat))
+    places = iter(range(int(per_second * seconds)))
+
+    async def send_in_turn() -> None:
+        for place in places:
+            moment = began + place / per_second
+            await asyncio.sleep(max(moment - clock.monotonic(), 0.0))  # the pace is what is measured
+            await pen.send(next(due))
+
     async with asyncio.TaskGroup() as group:
-        for place, request in enumerate(due):
-            moment = place * RENEW_SECONDS / nodes
-            if moment >= seconds:
-                return
-            await asyncio.sleep(max(began + moment - clock.monotonic(), 0.0))  # the pace is what is measured
-            group.create_task(pen.send(request))
+        for _ in range(WRITERS):
+            group.create_task(send_in_turn())
+
+
+async def live(pen: Pen, asked: argparse.Namespace) -> None:
+    """All that a fleet writes while nothing happens."""
+    clock = SystemClock()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(keep_pace(pen, renewals(asked.nodes, clock), asked.pace, asked.seconds))
+        reports = kubelet_reports(asked.nodes, clock)
+        group.create_task(keep_pace(pen, reports, asked.nodes / REPORT_SECONDS, asked.seconds))
+
+
+async def turn(pen: Pen, asked: argparse.Namespace, news: Callable[[datetime], fleet.Json]) -> None:
+    """The same news about many nodes at once."""
+    body = news(datetime.fromtimestamp(asked.at, UTC))
+    due = turns(fleet.spread(asked.nodes, asked.count), body)
+    async with asyncio.TaskGroup() as group:
+        for _ in range(TURNERS):
+            group.create_task(_turn_in_turn(pen, due))
+
+
+async def _turn_in_turn(pen: Pen, due: Iterator[tuple[str, Request]]) -> None:
+    clock = SystemClock()
+    for node, request in due:
+        await pen.send(request)
+        tell_moment(Moment(WRITTEN, node, clock.now().timestamp()))
+
+
+async def make_nodes(pen: Pen, numbers: range) -> None:
+    await pen.write("nodes", node_creations(numbers), len(numbers))
+    await pen.write("conditions of a second field manager", second_writers(numbers), len(numbers))
 
 
 async def main(asked: argparse.Namespace) -> None:
-    transport = await connect(Path(asked.kubeconfig), None, os.environ, SystemClock())
+    clock = SystemClock()
+    transport = await connect(asked.kubeconfig, None, os.environ, clock)
     pen = Pen(transport)
     try:
         match asked.what:
             case "nodes":
-                await pen.write("nodes", node_creations(asked.nodes), asked.nodes)
-                await pen.write("conditions of a second field manager", second_writers(asked.nodes), asked.nodes)
+                await make_nodes(pen, range(asked.first, asked.nodes))
             case "heartbeats":
-                await pen.write("heartbeats", heartbeat_creations(asked.nodes), asked.nodes)
+                await pen.write("heartbeats", heartbeat_creations(asked.nodes, clock), asked.nodes)
             case "changes":
                 await pen.write("changes", changes(asked.count, asked.nodes, asked.seed), asked.count)
             case "renewals":
-                await renew_for(pen, asked.nodes, asked.seconds)
+                await keep_pace(pen, renewals(asked.nodes, clock), asked.pace, asked.seconds)
+            case "life":
+                await live(pen, asked)
+            case "failures":
+                await turn(pen, asked, fleet.a_failure)
+            case "recoveries":
+                await turn(pen, asked, fleet.a_recovery)
     finally:
         await transport.close()
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.writer")
-    parser.add_argument("what", choices=("nodes", "heartbeats", "changes", "renewals"))
-    parser.add_argument("--kubeconfig", required=True)
+    whats = ("nodes", "heartbeats", "changes", "renewals", "life", "failures", "recoveries")
+    parser.add_argument("what", choices=whats)
+    parser.add_argument("--kubeconfig", type=Path, required=True)
     parser.add_argument("--nodes", type=int, required=True)
-    parser.add_argument("--count", type=int, default=0, help="how many changes")
+    parser.add_argument("--first", type=int, default=0, help="how many nodes are there already")
+    parser.add_argument("--count", type=int, default=0, help="how many changes, failures or recoveries")
     parser.add_argument("--seed", type=int, default=0, help="which changes")
-    parser.add_argument("--seconds", type=float, default=0.0, help="how long to renew")
+    parser.add_argument("--pace", type=float, default=0.0, help="how many heartbeats a second")
+    parser.add_argument("--seconds", type=float, default=0.0, help="how long to keep that pace")
+    parser.add_argument("--at", type=int, default=0, help="since when they are failed or back, in Unix time")
     return parser.parse_args()
 
 
