@@ -53,6 +53,7 @@ log = structlog.get_logger("app")
 FIRST_CONTACT_SECONDS = 10.0
 STORY_LENGTH = 100
 ANNOUNCEMENTS_SECONDS = 30.0
+SETTLE_PASSES = 3.0  # after a change others get so many times the length of a pass: it is a quarter of the time at most
 FAILOVER_KINDS = dict.fromkeys((REMEDIATION, TEMPLATE), Wanted(can_wait=True))
 DEFAULT_CHECK_ADVICE = (
     "kubectl apply -f deploy/crds -f deploy/operator.yaml, start Defib again, or write a NodeHealthCheck"
@@ -162,6 +163,7 @@ class Operator:
         self._measure_checks(plan)
         self._last_pass = self._clock.monotonic()
         self._metrics.passed(self._last_pass - started)
+        self._trigger.settle(SETTLE_PASSES * (self._last_pass - started))
 
     def _look(self) -> Cluster:
         doubt = self._api_health.doubt(self._clock.monotonic())
@@ -287,9 +289,11 @@ class Operator:
 
     # The cache's witness: what it sees is counted, and wakes the next pass.
 
-    def heard(self, name: str, events: int, news: int) -> None:
+    def heard(self, name: str, events: int, news: int) -> None:  # noqa: ARG002  what is news, `changed` says
         self._metrics.watched(series_of(name), events)
-        if news and name != HEARTBEATS_NAME:  # hundreds a second, and each only says that nothing happened
+
+    def changed(self, name: str) -> None:
+        if name != HEARTBEATS_NAME:  # hundreds a second, and each only says that nothing happened
             self._trigger.changed()
 
     def relisted(self, name: str, reason: str) -> None:

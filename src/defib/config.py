@@ -83,7 +83,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 500
     requests_in_flight: Annotated[
         int, About("The most requests to the API server that run at the same time.", Number(1, 10000))
-    ] = 64
+    ] = 32
     namespace: Annotated[str, About("Where Defib itself lives: its brake, its templates.", NAMESPACE)] = "defib-system"
     lock_namespace: Annotated[
         str,

@@ -33,6 +33,8 @@ class Resting(Operator):
         self.listed = asyncio.Event()
         self._to_list = {str(NODES), HEARTBEATS_NAME}
 
+    def changed(self, name: str) -> None: ...
+
     def heard(self, name: str, events: int, news: int) -> None:
         if name == HEARTBEATS_NAME:
             self.heartbeats += news

@@ -34,6 +34,8 @@ class Diary:
         self.relists: list[str] = []
         self.news = asyncio.Event()
 
+    def changed(self, name: str) -> None: ...
+
     def heard(self, name: str, events: int, news: int) -> None:
         del name, events
         if news:

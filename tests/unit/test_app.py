@@ -97,6 +97,26 @@ def test_heartbeats_make_no_passes() -> None:
     operate(scenario)
 
 
+def test_a_kubelet_that_reports_the_same_again_makes_no_pass() -> None:
+    async def scenario(server: ApiServer, operator: Operator) -> None:
+        status = {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2030-01-01T00:00:00Z"}]}
+        stored = server.store.get("nodes", "n1")
+        assert stored is not None
+        server.store.put("nodes", {**stored.object, "status": status})
+        await asyncio.sleep(1)  # virtual
+        before = passes(operator)
+        for minute in range(5):
+            status["conditions"][0]["lastHeartbeatTime"] = f"2030-01-01T00:{minute:02}:30Z"
+            server.store.put("nodes", {**stored.object, "status": status})
+            await asyncio.sleep(1)  # virtual
+        assert passes(operator) == before
+        server.store.put("nodes", {**stored.object, "status": status, "spec": {"unschedulable": True}})
+        await asyncio.sleep(1)  # virtual
+        assert passes(operator) == before + 1
+
+    operate(scenario)
+
+
 def test_it_makes_a_pass_at_least_every_resync_and_counts_it() -> None:
     async def scenario(_server: ApiServer, operator: Operator) -> None:
         await asyncio.sleep(3 * Settings().resync_seconds + 10)  # virtual

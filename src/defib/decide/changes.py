@@ -57,10 +57,10 @@ def _unread(before: Cluster, after: Cluster) -> Iterator[Change]:
 def _nodes(before: Cluster, after: Cluster) -> Iterator[Change]:
     if before.nodes is after.nodes:
         return
-    for name in sorted(before.nodes.keys() | after.nodes.keys()):
-        was, now = before.nodes.get(name), after.nodes.get(name)
-        if was is not now:
-            yield from _node(name, was, now)
+    known = before.nodes.get
+    changed = [name for name, node in after.nodes.items() if known(name) is not node]
+    for name in sorted((*changed, *(before.nodes.keys() - after.nodes.keys()))):
+        yield from _node(name, known(name), after.nodes.get(name))
 
 
 def _node(name: str, was: Node | None, now: Node | None) -> Iterator[Change]:

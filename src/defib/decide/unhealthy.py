@@ -134,9 +134,10 @@ def _start(ill: Ill, course: Course, gates: CheckGates, ledger: Ledger) -> NodeP
     action = _creation(ill, course)
     failure = ill.view.ground.cluster.failures.get(action.key)
     if failure is None:
-        return _with_gates(ill.plan(State.REMEDIATING, "Starting", STARTING, action), asked)
+        return _with_gates(ill.plan(State.REMEDIATING, "Starting", STARTING, action, *_forget_recovery(ill)), asked)
     message = f"its remediation could not be created ({failure.times} times): {failure.why}"
-    return _with_gates(ill.plan(State.UNHEALTHY, "CreationFailed", message, action), asked)
+    plan = ill.plan(State.UNHEALTHY, "CreationFailed", message, action, *_forget_recovery(ill))
+    return _with_gates(plan, asked)
 
 
 def _creation(ill: Ill, course: Course) -> StartRemediation:

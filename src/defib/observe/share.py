@@ -35,5 +35,20 @@ def share_unchanged(item: Resource, before: Resource) -> None:
             force_setattr(item.status, "conditions", conditions)
 
 
+def says_the_same(item: Resource, before: Resource) -> bool:
+    """Whether a node differs in nothing that we look at: most of its own reports do not, and there are many."""
+    if not isinstance(item, Node) or not isinstance(before, Node):
+        return False
+    now, was = item.metadata, before.metadata
+    return (
+        item.status == before.status
+        and item.spec == before.spec
+        and now.uid == was.uid
+        and now.labels == was.labels
+        and now.annotations == was.annotations
+        and now.deletion_timestamp == was.deletion_timestamp
+    )
+
+
 def _conditions(item: Resource) -> list[Condition]:
     return (item.status.conditions or []) if isinstance(item, Node) else []

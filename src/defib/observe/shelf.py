@@ -18,7 +18,7 @@ import msgspec
 from defib.kube.client import EVERYTHING, Scope
 from defib.kube.decode import Event, SetAside, UnreadableEvent
 from defib.kube.kinds import Kind, R
-from defib.observe.share import Pool, share_unchanged, share_words
+from defib.observe.share import Pool, says_the_same, share_unchanged, share_words
 
 NEVER_LISTED = "not listed yet"
 BURIED_MAX = 10_000
@@ -63,6 +63,7 @@ class Shelf(Generic[R]):
         self._buried: dict[str, str] = {}
         self._noted: dict[str, str] = {}  # the versions of our own writes that the watch has not told yet
         self._view: Mapping[str, R] | None = None
+        self.repeats = 0  # how many changes said the same again, since the start
 
     @property
     def objects(self) -> Mapping[str, R]:
@@ -197,6 +198,7 @@ class Shelf(Generic[R]):
         known = self._contents.objects.get(key)
         if known is not None:
             share_unchanged(event.object, known)
+            self.repeats += says_the_same(event.object, known)
         self._contents.objects[key] = event.object
         return True
 

@@ -6,6 +6,10 @@ from enum import StrEnum
 from defib.clock import Clock
 
 
+SETTLE_MIN_SECONDS = 0.02
+SETTLE_MAX_SECONDS = 0.25
+
+
 class Cause(StrEnum):
     CHANGE = "change"
     TIMER = "timer"
@@ -13,18 +17,22 @@ class Cause(StrEnum):
 
 
 class Trigger:
-    """Many changes make one pass: after the first, `settle_seconds` are given to the others."""
+    """Many changes make one pass: after the first, some time is given to the others, more when passes are long."""
 
-    def __init__(self, clock: Clock, *, resync_seconds: float, settle_seconds: float = 0.02) -> None:
+    def __init__(self, clock: Clock, *, resync_seconds: float) -> None:
         self._clock = clock
         self._resync_seconds = resync_seconds
-        self._settle_seconds = settle_seconds
+        self._settle_seconds = SETTLE_MIN_SECONDS
         self._changed = asyncio.Event()
         self._due: float | None = None
         self._waiting: asyncio.Timeout | None = None
 
     def changed(self) -> None:
         self._changed.set()
+
+    def settle(self, seconds: float) -> None:
+        """Give other changes so long from now on, within reason."""
+        self._settle_seconds = min(max(seconds, SETTLE_MIN_SECONDS), SETTLE_MAX_SECONDS)
 
     def wake_at(self, moment: float | None) -> None:
         """Ask for a pass at a moment of the monotonic clock, at the latest; None when nothing is due.

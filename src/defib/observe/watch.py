@@ -63,6 +63,10 @@ class Witness(Protocol):
 
     def heard(self, name: str, events: int, news: int) -> None: ...
 
+    def changed(self, name: str) -> None:
+        """Some of what was heard says something that we did not know."""
+        ...
+
     def relisted(self, name: str, reason: str) -> None: ...
 
     def sight_changed(self, name: str) -> None: ...
@@ -165,10 +169,13 @@ class Watcher(Generic[R]):
             log.warning("object set aside", kind=self._name, key=item.key, why=item.why)
 
     def _take_changes(self, batch: Batch[R]) -> None:
+        repeats = self._shelf.repeats
         news = self._shelf.apply(batch)
         self._refusals = 0
         self._saw()
         self._witness.heard(self._name, len(batch), news)
+        if news > self._shelf.repeats - repeats:
+            self._witness.changed(self._name)
         for event in batch:
             if isinstance(event, UnreadableEvent):
                 log.warning("object set aside", kind=self._name, key=event.item.key, why=event.item.why)

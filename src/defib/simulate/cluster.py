@@ -1,6 +1,7 @@
-"""A whole small cluster in this process: the embedded API server, hollow nodes, and whoever gives silent ones up."""
+"""A whole small cluster in this process: the embedded API server, hollow nodes, and the controllers of Kubernetes."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable
 
 from defib.clock import Clock
@@ -10,24 +11,36 @@ from defib.hollow.site import Blueprint, Site
 from defib.hollow.timers import Timers
 from defib.kube.client import Client
 from defib.kube.transport import Transport
+from defib.simulate import controllers
 from defib.simulate.in_process import InProcess
 from defib.simulate.node_lifecycle import NodeLifecycle
 from defib.simulate.server import ApiServer
+from defib.simulate.workloads import Workloads, WorkloadTimers, pods
 
 
 class SimulatedCluster:
-    def __init__(self, clock: Clock, timers: Timers, blueprints: Iterable[Blueprint]) -> None:
+    def __init__(
+        self, clock: Clock, timers: Timers, blueprints: Iterable[Blueprint], workloads: WorkloadTimers | None = None
+    ) -> None:
         self.server = ApiServer(clock)
+        controllers.attach(self.server)
         self.disks = Disks(clock)
         kubelets = Client(self.transport("kubelet"), clock)
         self.nodes = HollowNodes(Site(client=kubelets, clock=clock, timers=timers, disks=self.disks), blueprints)
         self._lifecycle = NodeLifecycle(Client(self.transport("node-lifecycle"), clock), clock, timers)
+        self._workloads = Workloads(self.server, clock, workloads)
 
     def transport(self, client: str) -> Transport:
         """A way in for whoever calls itself so."""
         return InProcess(self.server, client)
 
+    def ready_pods(self) -> Counter[str]:
+        """How many pods of each node are ready to serve and stay, as the API server has it."""
+        stored = (version.object for version in self.server.store.collection("pods").objects.values())
+        return Counter(pod["spec"].get("nodeName", "") for pod in stored if pods.active(pod) and pods.ready(pod))
+
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.nodes.run(), name="hollow nodes")
             group.create_task(self._lifecycle.run(), name="node lifecycle")
+            group.create_task(self._workloads.run(), name="workloads")

@@ -24,6 +24,8 @@ class Counting:
         self._shelf = shelf
         self._tally = tally
 
+    def changed(self, name: str) -> None: ...
+
     def heard(self, name: str, events: int, news: int) -> None:  # noqa: ARG002 - bookmarks are no news, so only news count
         self._tally.saw(news)
 

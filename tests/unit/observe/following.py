@@ -33,6 +33,8 @@ class Witness:
         self.news = 0
         self.sights = 0
 
+    def changed(self, name: str) -> None: ...
+
     def heard(self, name: str, events: int, news: int) -> None:
         assert name == "nodes"
         assert news <= events

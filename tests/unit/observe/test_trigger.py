@@ -22,9 +22,10 @@ def test_a_burst_of_changes_makes_one_pass() -> None:
 
 def test_a_change_during_the_settling_time_belongs_to_the_same_pass() -> None:
     async def main(clock: VirtualClock) -> list[Cause]:
-        trigger = Trigger(clock, resync_seconds=300, settle_seconds=1)
+        trigger = Trigger(clock, resync_seconds=300)
+        trigger.settle(0.2)
         trigger.changed()
-        asyncio.get_running_loop().call_later(0.5, trigger.changed)
+        asyncio.get_running_loop().call_later(0.1, trigger.changed)
         return [await trigger.wait(), await trigger.wait()]
 
     assert run(main) == [Cause.CHANGE, Cause.RESYNC]
@@ -76,13 +77,29 @@ def test_who_asks_while_we_wait_is_heard() -> None:
 
 def test_a_pass_settles_what_was_asked_before_it() -> None:
     async def main(clock: VirtualClock) -> list[tuple[Cause, float]]:
-        trigger = Trigger(clock, resync_seconds=300, settle_seconds=1)
+        trigger = Trigger(clock, resync_seconds=300)
+        trigger.settle(0.25)
         trigger.wake_at(50.0)
         trigger.changed()
-        asyncio.get_running_loop().call_at(0.5, trigger.wake_at, 40.0)
+        asyncio.get_running_loop().call_at(0.125, trigger.wake_at, 40.0)
         return [(await trigger.wait(), clock.monotonic()), (await trigger.wait(), clock.monotonic())]
 
-    assert run(main) == [(Cause.CHANGE, 1.0), (Cause.RESYNC, 301.0)]
+    assert run(main) == [(Cause.CHANGE, 0.25), (Cause.RESYNC, 300.25)]
+
+
+def test_long_passes_leave_more_time_between_them_but_never_make_news_wait_for_long() -> None:
+    async def main(clock: VirtualClock) -> list[float]:
+        trigger = Trigger(clock, resync_seconds=300)
+        waited = []
+        for asked in (0.0, 0.1, 7.0):
+            trigger.settle(asked)
+            began = clock.monotonic()
+            trigger.changed()
+            await trigger.wait()
+            waited.append(round(clock.monotonic() - began, 6))
+        return waited
+
+    assert run(main) == [0.02, 0.1, 0.25]
 
 
 def test_a_wait_that_is_cancelled_leaves_the_trigger_usable() -> None:
