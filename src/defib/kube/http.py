@@ -45,6 +45,7 @@ from defib.kube.kubeconfig import Connection, load_connection
 from defib.kube.transport import Request, Response
 
 CONNECT_SECONDS_MAX = 5.0
+KEEPALIVE_SECONDS = 30.0  # well below what API servers and load balancers allow
 UNAUTHORIZED = 401
 PROXY_AUTH_REQUIRED = 407
 BODY_AT_ONCE_BYTES = 2**20
@@ -113,7 +114,9 @@ class HttpTransport:
         self._proxy = connection.proxy_url.reveal() if connection.proxy_url else None
         self._session = aiohttp.ClientSession(
             # The client above bounds what is in flight; a watch may hold its connection for as long as it likes.
-            connector=aiohttp.TCPConnector(limit=0),
+            # Kept for a while after use: a burst is often followed by another one, and a TLS handshake costs more CPU
+            # than the request that it is for.
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, connect=connect_seconds_max),
             headers={
