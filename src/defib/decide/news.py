@@ -117,8 +117,8 @@ def _spell(one: StartedRemediation) -> str:
 
 
 def ended(view: View, after: CheckStatus) -> tuple[Ended, ...]:
-    """Remediations of nodes that the status no longer speaks of: they are over."""
-    told = {node.name for node in after.unhealthy_nodes or ()}
+    """Remediations that the status no longer speaks of: they are over, each once, also of a node that is ill again."""
+    told = {node.name: node for node in after.unhealthy_nodes or ()}
     return tuple(
         Ended(
             node=name,
@@ -127,6 +127,6 @@ def ended(view: View, after: CheckStatus) -> tuple[Ended, ...]:
             seconds=max((view.now - one.started).total_seconds(), 0.0) if one.started else 0.0,
         )
         for name, node in view.recorded.items()
-        if name not in told
-        for one in node.remediations or ()
+        for uid, one in _resources(node).items()
+        if uid not in _resources(told.get(name))
     )

@@ -17,7 +17,6 @@ class Storm(msgspec.Struct, frozen=True, kw_only=True):
     is_active: bool = False
     calms_until: datetime | None = None
     known: bool = False
-    tells: str = ""  # the reason of the event that is due, if one is
 
 
 def storm(cooldown: timedelta | None, status: CheckStatus, *, too_many: bool, now: datetime) -> Storm:
@@ -25,15 +24,15 @@ def storm(cooldown: timedelta | None, status: CheckStatus, *, too_many: bool, no
     was_active, was_calming = status.is_true(ACTIVE), status.is_true(COOLDOWN)
     known = status.condition(ACTIVE) is not None
     if cooldown is None:
-        return Storm(known=known, tells="StormRecoveryEnded" if was_active else "")
+        return Storm(known=known)
     if too_many:
-        return Storm(is_active=True, known=True, tells="" if was_active else "StormRecoveryStarted")
+        return Storm(is_active=True, known=True)
     if not was_active:
         return Storm(known=known)
     began = status.condition(COOLDOWN)
     since = began.last_transition_time if began and was_calming else None
     if since is None:
-        return Storm(is_active=True, calms_until=now + cooldown, known=True, tells="StormRecoveryCooldownStarted")
+        return Storm(is_active=True, calms_until=now + cooldown, known=True)
     if now < since + cooldown:
         return Storm(is_active=True, calms_until=since + cooldown, known=True)
-    return Storm(known=True, tells="StormRecoveryEnded")
+    return Storm(known=True)

@@ -6,25 +6,29 @@ from typing import Any
 
 import msgspec
 
+from defib.decide.machine_checks import MACHINE_HEALTH_CHECK
 from defib.decide.plan import NOTHING, Plan, decide
+from defib.decide.quorum import CLUSTER_VERSION
 from defib.decide.rules import Rules
 from defib.model import medik8s
 from defib.model.action import Action, EndRemediation, StartRemediation, WriteStatus
 from defib.model.cluster import Cluster, Missing, Served
 from defib.model.config_map import ConfigMap
-from defib.model.health_check import CheckStatus, KindRef, NodeHealthCheck, UnhealthyNode
+from defib.model.health_check import CheckStatus, KindRef, NodeHealthCheck, StatusCondition, UnhealthyNode
 from defib.model.meta import Meta, OwnerReference, Resource, Unstructured
-from defib.model.node import Lease, LeaseSpec, Node
-from tests.builders import T0
+from defib.model.node import Condition, Lease, LeaseSpec, Node
+from defib.model.verdict import Gate
+from tests.builders import T0, a_node
 
 API = "test.defib.dev/v1alpha1"
 FOO, FOO_TEMPLATE = KindRef(API, "FooRemediation"), KindRef(API, "FooRemediationTemplate")
 BAR, BAR_TEMPLATE = KindRef(API, "BarRemediation"), KindRef(API, "BarRemediationTemplate")
-KINDS: Mapping[KindRef, Served | Missing] = {
+KINDS: dict[KindRef, Served | Missing] = {
     FOO: Served("foos", namespaced=True),
     FOO_TEMPLATE: Served("footemplates", namespaced=True),
     BAR: Served("bars", namespaced=True),
     BAR_TEMPLATE: Served("bartemplates", namespaced=True),
+    **{kind: Missing("this is no OpenShift") for kind in (CLUSTER_VERSION, MACHINE_HEALTH_CHECK)},
 }
 LONG_AGO = T0 - timedelta(hours=1)
 
@@ -125,6 +129,30 @@ def the_cluster(
     )
 
 
+def ill(name: str, *, ready: str = "Unknown", since: datetime = LONG_AGO, **more: Any) -> Node:
+    """A node that has not been ready for an hour."""
+    return a_node(name, ready=ready, since=since, **more)
+
+
+def healthy(count: int, prefix: str = "w", **more: Any) -> list[Node]:
+    return [a_node(f"{prefix}{place}", since=LONG_AGO, **more) for place in range(1, count + 1)]
+
+
+def showing(node: Node, kind: str, status: str, since: datetime = LONG_AGO) -> Node:
+    """The same node with one more condition."""
+    fresh = Condition(type=kind, status=status, last_transition_time=since)
+    status_of_node = msgspec.structs.replace(node.status, conditions=[*(node.status.conditions or ()), fresh])
+    return msgspec.structs.replace(node, status=status_of_node)
+
+
+def a_ladder(*steps: tuple[str, str] | tuple[str, str, KindRef]) -> list[dict[str, Any]]:
+    """Escalation by these templates, each with its timeout and, where it is not Foo, its kind."""
+    return [
+        {"remediationTemplate": template_ref(step[0], *step[2:]), "order": place, "timeout": step[1]}
+        for place, step in enumerate(steps)
+    ]
+
+
 def plan_of(cluster: Cluster, rules: Rules | None = None, before: Plan = NOTHING) -> Plan:
     return decide(cluster, rules or Rules(), before)
 
@@ -160,6 +188,19 @@ def node_of(plan: Plan, node: str, check: str = "workers") -> UnhealthyNode:
     found = status_of(plan, check).node(node)
     assert found is not None, f"the status does not speak of {node}"
     return found
+
+
+def condition_of(plan: Plan, kind: str, check: str = "workers") -> StatusCondition:
+    found = status_of(plan, check).condition(kind)
+    assert found is not None, f"the status has no condition {kind}"
+    return found
+
+
+def gate_of(plan: Plan, name: str, node: str = "", check: str = "workers") -> Gate:
+    """A gate as it stood for a node, or without a node for the check."""
+    of_check = plan.checks[check]
+    gates = of_check.verdicts[node].gates if node else of_check.gates
+    return next(gate for gate in gates if gate.name == name)
 
 
 def after(cluster: Cluster, plan: Plan, **changes: Any) -> Cluster:

@@ -1,0 +1,163 @@
+"""When we doubt our own sight, nothing new is begun, and everybody can see why."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from defib.model import medik8s
+from defib.model.cluster import Blindness, Unread
+from defib.model.meta import Meta
+from defib.model.node import Lease, LeaseSpec
+from tests.builders import MINUTE, SECOND, T0
+from tests.unit.decide.checks import (
+    a_check,
+    a_lock,
+    a_remediation,
+    condition_of,
+    ended,
+    gate_of,
+    healthy,
+    ill,
+    node_of,
+    plan_of,
+    started,
+    status_of,
+    the_cluster,
+    written,
+)
+from tests.unit.decide.world import World
+
+
+def a_heartbeat(node: str, renewed: datetime) -> Lease:
+    return Lease(
+        metadata=Meta(name=node, namespace="kube-node-lease"),
+        spec=LeaseSpec(holder_identity=node, lease_duration_seconds=40, renew_time=renewed),
+    )
+
+
+def heartbeats(*, silent: int, total: int) -> dict[str, Lease]:
+    """Of nodes w1 and so on, the first so many have been silent for a minute."""
+    leases = [a_heartbeat(f"w{place}", T0 - (MINUTE if place <= silent else SECOND)) for place in range(1, total + 1)]
+    return {lease.key: lease for lease in leases}
+
+
+@pytest.mark.parametrize("kind", ["nodes", "heartbeats", "locks", "configmaps", "foos", "footemplates", medik8s.CHECKS])
+def test_nothing_is_begun_while_something_that_matters_is_out_of_sight(kind: str) -> None:
+    blind = (Blindness(kind, T0, "connection refused"),)
+    plan = plan_of(the_cluster(a_check(), ill("n1"), *healthy(2), blind=blind))
+    assert started(plan) == []
+    assert node_of(plan, "n1").reason == "SelfDoubt"
+    assert condition_of(plan, "RemediationAllowed").reason == "SelfDoubt"
+    assert f"{kind} are out of sight: connection refused" in gate_of(plan, "SelfDoubt").message
+
+
+@pytest.mark.parametrize("kind", ["heartbeats", "locks", "configmaps"])
+def test_nothing_is_begun_while_we_may_not_see_what_matters(kind: str) -> None:
+    plan = plan_of(the_cluster(a_check(), ill("n1"), *healthy(2), absent={kind: "forbidden"}))
+    assert (started(plan), node_of(plan, "n1").reason) == ([], "SelfDoubt")
+
+
+@pytest.mark.parametrize("kind", ["bars", "bartemplates", "plans.upgrade.cattle.io"])
+def test_what_a_check_does_not_need_may_be_out_of_sight(kind: str) -> None:
+    blind = (Blindness(kind, T0, "connection refused"),)
+    assert started(plan_of(the_cluster(a_check(), ill("n1"), *healthy(2), blind=blind))) == ["n1"]
+
+
+def test_a_doubt_from_elsewhere_counts() -> None:
+    plan = plan_of(the_cluster(a_check(), ill("n1"), *healthy(2), doubts=("most answers were failures",)))
+    assert started(plan) == []
+    assert "most answers were failures" in node_of(plan, "n1").message
+
+
+@pytest.mark.parametrize(("silent", "total", "starts"), [(2, 4, ["w1"]), (3, 4, []), (2, 5, ["w1"]), (0, 0, ["w1"])])
+def test_most_heartbeats_overdue_at_once_is_more_likely_our_fault_than_theirs(
+    silent: int, total: int, starts: list[str]
+) -> None:
+    nodes = [ill("w1"), *healthy(6)[1:]]
+    cluster = the_cluster(a_check(), *nodes, heartbeats=heartbeats(silent=silent, total=total))
+    assert started(plan_of(cluster)) == starts
+
+
+def test_heartbeats_of_nodes_that_are_gone_prove_nothing() -> None:
+    leases = heartbeats(silent=6, total=6)
+    assert started(plan_of(the_cluster(a_check(), ill("n1"), *healthy(2, "x"), heartbeats=leases))) == ["n1"]
+
+
+def test_a_heartbeat_is_overdue_when_its_own_duration_is_over() -> None:
+    leases = [a_heartbeat(f"w{place}", T0 - 40 * SECOND) for place in (1, 2)]
+    nodes = [ill("w1"), *healthy(4)[1:]]
+    assert started(plan_of(the_cluster(a_check(), *nodes, heartbeats={one.key: one for one in leases}))) == ["w1"]
+    late = T0 + timedelta(milliseconds=1)
+    cluster = the_cluster(a_check(), *nodes, now=late, heartbeats={one.key: one for one in leases})
+    assert started(plan_of(cluster)) == []
+
+
+def test_whoever_waits_for_heartbeats_looks_again_soon_because_they_wake_nobody() -> None:
+    nodes = [ill("w1"), *healthy(4)[1:]]
+    plan = plan_of(the_cluster(a_check(), *nodes, heartbeats=heartbeats(silent=3, total=4)))
+    assert plan.wake_at is not None
+    assert plan.wake_at - T0 <= SECOND
+
+
+def test_a_doubt_is_told_in_words_that_stay_the_same_while_it_lasts() -> None:
+    """Heartbeats come and go all the time; a status that counts them would be written all the time, too."""
+    world = World(a_check(), [ill("w1"), *healthy(6)[1:]])
+    world.extra = {"heartbeats": heartbeats(silent=4, total=6)}
+    world.settle()
+    world.extra = {"heartbeats": heartbeats(silent=5, total=6)}
+    plan = world.decide()
+    assert plan.actions == ()
+    assert gate_of(plan, "SelfDoubt").value == "5 of 6 heartbeats overdue"
+
+
+def test_nobody_asks_for_doubts_while_no_node_is_unhealthy() -> None:
+    plan = plan_of(the_cluster(a_check(), *healthy(4), heartbeats=heartbeats(silent=4, total=4)))
+    assert condition_of(plan, "RemediationAllowed").status == "True"
+
+
+def test_when_we_see_again_remediation_begins() -> None:
+    world = World(a_check(), [ill("n1"), *healthy(2)])
+    world.extra = {"blind": (Blindness("nodes", T0, "connection refused"),)}
+    world.settle()
+    world.extra = {}
+    world.settle()
+    assert world.in_flight() == {"n1"}
+
+
+def test_a_remediation_of_a_node_that_cannot_be_read_is_not_taken_for_a_leftover() -> None:
+    unread = (Unread("nodes", "n1", "Expected `str`, got `int`"),)
+    plan = plan_of(the_cluster(a_check(), *healthy(2), foos=[a_remediation("n1")], unread=unread))
+    assert ended(plan) == []
+    assert node_of(plan, "n1").remediations
+
+
+# What was begun while we can no longer see it
+
+
+def in_the_dark() -> Any:
+    resource = {"apiVersion": "test.defib.dev/v1alpha1", "kind": "FooRemediation", "namespace": "ns", "name": "n1"}
+    entry = {"resource": resource | {"uid": "1"}, "started": "2029-12-31T23:50:00Z", "templateName": "foo"}
+    return {
+        "observedNodes": 3,
+        "healthyNodes": 2,
+        "unhealthyNodes": [{"name": "n1", "remediations": [entry]}],
+        "phase": "Remediating",
+    }
+
+
+@pytest.mark.parametrize("ready", ["True", "Unknown"])
+def test_what_was_begun_is_not_forgotten_when_we_may_no_longer_see_remediations(ready: str) -> None:
+    """Neither is the lock given back: the remediator is still at work, whether we see it or not."""
+    cluster = the_cluster(
+        a_check(status=in_the_dark()),
+        ill("n1", ready=ready),
+        *healthy(2),
+        absent={"foos": "foos is forbidden"},
+        locks=[a_lock("n1", "NodeHealthCheck-workers")],
+    )
+    plan = plan_of(cluster)
+    assert [type(action).__name__ for action in plan.actions] == ["WriteStatus"]
+    assert node_of(plan, "n1").remediations
+    assert (status_of(plan).phase, condition_of(plan, "Disabled").reason) == ("Disabled", "MissingPermission")
+    assert "foos is forbidden" in written(plan)["reason"]
