@@ -4,87 +4,24 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import NoReturn
 
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from defib.app import STORY_LENGTH, Operator
 from defib.cli import demo_view as view
+from defib.cli.demo_stage import Stage
 from defib.cli.run import until_stopped
-from defib.clock import Clock, SystemClock
-from defib.config import Settings
-from defib.hollow.site import in_zones
-from defib.hollow.timers import Timers
-from defib.simulate.cluster import SimulatedCluster
+from defib.clock import SystemClock
+from defib.manifests import definitions
 from defib.simulate.http import serving
 from defib.simulate.virtual_time import VirtualClock
 from defib.telemetry.log import set_up
-from defib.telemetry.metrics import Metrics
 
-ZONES, NODES_PER_ZONE = "abc", 3
 FRAMES_PER_SECOND = 4
-
-# The story, in seconds of the cluster; at the speed of the demo they pass faster.
-CALM_SECONDS = 45.0
-OUTAGE_SECONDS = 150.0
-RECOVERY_SECONDS = 90.0
-
-
-class Stage:
-    """The simulated cluster, the operator on it, and the plot."""
-
-    def __init__(self, clock: Clock, speed: float) -> None:
-        self._clock = clock
-        self._speed = speed
-        self._timers = Timers().faster(speed)
-        self._machines = in_zones(ZONES, NODES_PER_ZONE)
-        self.cluster = SimulatedCluster(clock, self._timers, self._machines)
-        # Frequent passes, since heartbeats alone do not cause one and the table shows their age.
-        settings = Settings(resync_seconds=1 / FRAMES_PER_SECOND)
-        self._operator = Operator(self.cluster.transport("defib"), clock, settings, Metrics())
-        self._victim = ""
-        self._power_events: deque[view.Spoken] = deque(maxlen=STORY_LENGTH)
-
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.cluster.run(), name="cluster")
-            group.create_task(self._operator.run(), name="operator")
-            group.create_task(self._plot(), name="plot")
-
-    def scene(self, kubeconfig: str) -> view.Scene:
-        return view.Scene(
-            now=self._clock.now(),
-            picture=self._operator.picture,
-            power_events=tuple(self._power_events),
-            victim=self._victim,
-            has_power=not self._victim or self.cluster.nodes[self._victim].is_on,
-            machines=len(self._machines),
-            zones=len(ZONES),
-            speed=self._speed,
-            grace_seconds=self._timers.grace_seconds,
-            kubeconfig=kubeconfig,
-        )
-
-    async def _plot(self) -> NoReturn:
-        while True:
-            await asyncio.sleep(CALM_SECONDS / self._speed)
-            self._victim = self._machines[int(self._clock.jitter(len(self._machines)))].name
-            self.cluster.nodes[self._victim].machine.set_power(False)
-            self._say(f"{self._victim} loses its power", bad=True)
-            await asyncio.sleep(OUTAGE_SECONDS / self._speed)
-            self.cluster.nodes[self._victim].machine.set_power(True)
-            self._say(f"{self._victim} has power again and boots")
-            await asyncio.sleep(RECOVERY_SECONDS / self._speed)
-            self._victim = ""
-
-    def _say(self, text: str, *, bad: bool = False) -> None:
-        self._power_events.append(view.Spoken(self._clock.now(), "power", text, bad))
 
 
 def run_demo(*, seconds: float | None, seed: int, speed: float) -> None:
@@ -104,7 +41,7 @@ async def _play(folder: Path, seconds: float | None, seed: int, speed: float) ->
     loop = asyncio.get_running_loop()
     # The time is the real one; only chance is the seed's.
     clock = VirtualClock(loop, seed, SystemClock().now() - timedelta(seconds=loop.time()))
-    stage = Stage(clock, speed)
+    stage = Stage(clock, speed, await asyncio.to_thread(definitions))
     async with serving(stage.cluster.server) as front, asyncio.TaskGroup() as group:
         kubeconfig = await asyncio.to_thread(front.write_kubeconfig, folder / "kubeconfig")
         playing = group.create_task(stage.run(), name="stage")

@@ -71,7 +71,7 @@ def cli() -> None:
 
     \b
     Examples:
-      defib demo                     watch a simulated cluster lose a node; needs nothing else
+      defib demo                     watch it save the pods of a simulated node; needs nothing else
       defib run --context staging    run the operator on a real one
       defib why worker-7             why a node is, or is not, being remediated
       defib pause                    nothing destructive is done any more, in the whole cluster
@@ -116,8 +116,8 @@ def run(**flags: str | None) -> None:
 def demo(seconds: float | None, seed: int, speed: float) -> None:
     """Show Defib at work on a cluster that lives in this process.
 
-    Nine simulated nodes in three zones; one of them loses its power and comes back. Nothing is installed, no cluster
-    is touched. On a terminal it is a live table, elsewhere one line for each thing that happens.
+    Nine simulated nodes with eighteen pods; a node loses its power, and Defib has its pods start elsewhere. Nothing is
+    installed, no cluster is touched. On a terminal it is a live table, elsewhere one line for each thing that happens.
 
     \b
     Examples:
