@@ -67,7 +67,7 @@ setup: $(READY) ## Make the virtual environment (the others do it by themselves)
 
 .PHONY: lock
 lock: $(READY) ## Write the locked dependencies anew
-	$(COMPILE) -o requirements.lock
+	$(COMPILE) --extra ipmi -o requirements.lock
 	$(COMPILE) --group dev -o requirements-dev.lock
 	$(COMPILE) --group bench -o requirements-bench.lock
 

@@ -16,6 +16,7 @@ PURE = "The core is pure"
 HTTP = "Only kube and the probes speak HTTP"
 APART = "Observing, deciding and acting meet only in app.py"
 CLIENT = "Only these may hold the API client"
+DRIVERS = "Power drivers do not know each other"
 
 # Which contract, by which line in which module. A module that does not exist is made.
 OFFENCES = [
@@ -40,6 +41,10 @@ OFFENCES = [
     (CLIENT, "web/__init__.py", "import defib.kube.client"),
     (CLIENT, "cli/__init__.py", "import defib.kube.client"),
     (CLIENT, "act/ledger.py", "import defib.kube.client"),
+    (LAYERS, "power/calls.py", "import defib.telemetry"),
+    (LAYERS, "model/__init__.py", "import defib.power.base"),
+    (DRIVERS, "power/redfish.py", "import defib.power.webhook"),
+    (DRIVERS, "power/ipmi.py", "import defib.power.manual"),
 ]
 
 
@@ -78,6 +83,14 @@ def test_a_contract_fails_when_it_is_broken(contract: str, module: str, line: st
     with offender.open("a") as file:
         file.write(f"\n{line}\n")
     assert broken_contracts(tmp_path) == [contract]
+
+
+def test_power_cannot_reach_the_api_server(tmp_path: Path) -> None:
+    copy = tmp_path / "defib"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    with (copy / "power/registry.py").open("a") as file:
+        file.write("\nimport defib.kube.client\n")
+    assert broken_contracts(tmp_path) == [LAYERS, CLIENT]
 
 
 def test_every_contract_is_broken_here_once() -> None:

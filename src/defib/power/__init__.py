@@ -1,0 +1,1 @@
+"""Power: reading and switching machines that no Kubernetes object drives. It knows nothing of the API server."""

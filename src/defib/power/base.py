@@ -1,0 +1,130 @@
+"""What a power driver is: four calls about one machine, and the values in which they end.
+
+A driver asks and commands, once. It does not retry, wait for an effect, or conclude: a command that was accepted says
+nothing about the power, only `state` does. Whatever goes wrong outside is a value with a sentence for a person, within
+the time that the caller gave.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import Enum
+from typing import ClassVar, Protocol, runtime_checkable
+
+import msgspec
+
+_HIDDEN = "[hidden]"
+_HIDES_IN_PLACE_FROM = 6  # characters: shorter ones may be part of any word, and a gap in it would tell them
+
+
+class PowerState(Enum):
+    """What was read. UNKNOWN is everything that is not clearly one of the others, and never good for a proof."""
+
+    ON = "On"
+    OFF = "Off"
+    UNKNOWN = "Unknown"
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """The power was so at `at` or later: it is the moment of the question, since nobody knows when it was looked up."""
+
+    state: PowerState
+    at: datetime
+    detail: str = ""
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """The other side said yes. Whether anything comes of it, only a later reading tells."""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """It said no, or could not even be asked: this call has changed nothing."""
+
+    why: str
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    """No clear answer came: the command may have been carried out, or may yet be."""
+
+    why: str
+
+
+Outcome = Accepted | Refused | Unknown
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """Just now the credentials worked and the state could be read."""
+
+
+class NotReady(msgspec.Struct, frozen=True):
+    why: str
+
+
+Readiness = Ready | NotReady
+
+
+class Secret:
+    """A text that never shows itself, and that no encoder can write; only `reveal` gives it away."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return "Secret(hidden)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+
+class Credentials(msgspec.Struct, frozen=True, kw_only=True):
+    """What a Secret of the cluster held. `more` is for drivers that need other secrets than these two."""
+
+    username: Secret = Secret("")
+    password: Secret = Secret("")
+    more: Mapping[str, Secret] = {}
+
+    def hide(self, text: str) -> str:
+        """The same text without any of our secrets: the other side may repeat what it was told."""
+        secrets = (self.password, *self.more.values())
+        # The longest first: hiding a part would uncover the rest.
+        for secret in sorted({each.reveal() for each in secrets} - {""}, key=len, reverse=True):
+            if secret in text and len(secret) < _HIDES_IN_PLACE_FROM:
+                return _HIDDEN
+            text = text.replace(secret, _HIDDEN)
+        return text
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """One machine, and the way to its power. What is secret belongs into the credentials, never into the options."""
+
+    node: str
+    address: str
+    credentials: Credentials = Credentials()
+    options: Mapping[str, str] = {}
+
+
+@runtime_checkable
+class Driver(Protocol):
+    """Made once, with a Clock, and used for all machines. Every call ends within the seconds it was given."""
+
+    can_read_state: ClassVar[bool]
+    """False: `state` never says more than UNKNOWN, so this driver alone cannot prove that a machine is off."""
+
+    async def state(self, target: Target, within_seconds: float) -> Reading: ...
+
+    async def off(self, target: Target, within_seconds: float) -> Outcome:
+        """At once, whatever the operating system thinks of it."""
+        ...
+
+    async def on(self, target: Target, within_seconds: float) -> Outcome: ...
+
+    async def check(self, target: Target, within_seconds: float) -> Readiness:
+        """Would it work, if it were needed now? Changes nothing."""
+        ...

@@ -1,0 +1,186 @@
+"""Redfish, as every BMC of this decade speaks it: a few resources in JSON, with Basic authentication.
+
+The address is that of the BMC, `https://10.0.0.7`, or of one machine behind it, `https://10.0.0.7/redfish/v1/Systems/2`.
+Without a path the BMC is asked, and must know exactly one machine. Why not sushy: docs/decisions/0010.
+"""
+
+from base64 import b64encode
+from functools import partial
+from typing import ClassVar
+
+import msgspec
+
+from defib.clock import Clock
+from defib.power.base import Outcome, PowerState, Readiness, Reading, Target
+from defib.power.calls import Calls, Denied, Doubtful, Seen, options_of
+from defib.power.https import Answer, Https, Question, TlsOptions, decoded, is_path, origin_of, path_of
+
+ROOT = "/redfish/v1/"
+REMEMBERED_MAX = 10_000
+UNAUTHORIZED = 401
+FORBIDDEN = 403
+SERVER_FAILED = 500
+
+_STATES = {"On": PowerState.ON, "Off": PowerState.OFF}
+_OFF = ("ForceOff",)
+_ON = ("On", "ForceOn")
+
+
+class _Link(msgspec.Struct, frozen=True):
+    path: str = msgspec.field(name="@odata.id", default="")
+
+
+class _Root(msgspec.Struct, frozen=True):
+    systems: _Link = msgspec.field(name="Systems", default=_Link())
+
+
+class _Systems(msgspec.Struct, frozen=True):
+    members: list[_Link] = msgspec.field(name="Members", default=[])
+
+
+class _Reset(msgspec.Struct, frozen=True):
+    target: str = ""
+    allowed: list[str] | None = msgspec.field(name="ResetType@Redfish.AllowableValues", default=None)
+
+
+class _Actions(msgspec.Struct, frozen=True):
+    reset: _Reset = msgspec.field(name="#ComputerSystem.Reset", default=_Reset())
+
+
+class _System(msgspec.Struct, frozen=True):
+    power: str | None = msgspec.field(name="PowerState", default=None)
+    actions: _Actions = msgspec.field(name="Actions", default=_Actions())
+
+
+class _Note(msgspec.Struct, frozen=True):
+    message: str = msgspec.field(name="Message", default="")
+
+
+class _Error(msgspec.Struct, frozen=True):
+    message: str = ""
+    more: list[_Note] = msgspec.field(name="@Message.ExtendedInfo", default=[])
+
+
+class _Complaint(msgspec.Struct, frozen=True):
+    error: _Error = _Error()
+
+
+class Redfish:
+    can_read_state: ClassVar[bool] = True
+
+    def __init__(self, clock: Clock) -> None:
+        self._calls = Calls(clock, place=_bmc)
+        self._https = Https()
+        self._found: dict[str, str] = {}  # by BMC, the path of its one machine: looking twice costs a slow BMC seconds
+
+    async def state(self, target: Target, within_seconds: float) -> Reading:
+        return await self._calls.read(target, within_seconds, self._read)
+
+    async def off(self, target: Target, within_seconds: float) -> Outcome:
+        return await self._calls.command(target, within_seconds, partial(self._reset, _OFF, PowerState.OFF))
+
+    async def on(self, target: Target, within_seconds: float) -> Outcome:
+        return await self._calls.command(target, within_seconds, partial(self._reset, _ON, PowerState.ON))
+
+    async def check(self, target: Target, within_seconds: float) -> Readiness:
+        return await self._calls.check(target, within_seconds, self._read_before_off)
+
+    async def _read(self, target: Target) -> Seen:
+        return _seen(await self._system(target))
+
+    async def _read_before_off(self, target: Target) -> Seen:
+        system = await self._system(target)
+        _chosen(system, _OFF)
+        return _seen(system)
+
+    async def _reset(self, kinds: tuple[str, ...], wanted: PowerState, target: Target) -> None:
+        """Sent whatever the state is said to be: a BMC that shows an old one would otherwise keep a machine running."""
+        system = await self._system(target)
+        body = msgspec.json.encode({"ResetType": _chosen(system, kinds)})
+        answer = await self._ask(target, "POST", system.actions.reset.target, body)
+        if answer.is_good:
+            return
+        if answer.status >= SERVER_FAILED:
+            raise Doubtful(_complaint(answer))
+        # Many BMCs refuse to switch off what is off. Then all is as it was asked for.
+        if answer.status in {UNAUTHORIZED, FORBIDDEN} or (await self._read(target)).state is not wanted:
+            raise Denied(_complaint(answer))
+
+    async def _system(self, target: Target) -> _System:
+        try:
+            path = path_of(target.address) or await self._only_system(target)
+            answer = await self._ask(target, "GET", path)
+            if not answer.is_good:
+                self._found.pop(_bmc(target), None)
+                raise Denied(_complaint(answer))
+            return decoded(answer, _System)
+        except Doubtful as trouble:
+            raise Denied(str(trouble)) from None  # so far nothing was asked that changes anything
+
+    async def _only_system(self, target: Target) -> str:
+        bmc = _bmc(target)
+        if bmc not in self._found:
+            root = decoded(await self._asked(target, ROOT), _Root)
+            members = decoded(await self._asked(target, root.systems.path), _Systems).members
+            if len(members) != 1:
+                raise Denied(f"it has {len(members)} machines: put the path of one into the address")
+            if len(self._found) >= REMEMBERED_MAX:
+                self._found.clear()
+            self._found[bmc] = members[0].path
+        return self._found[bmc]
+
+    async def _asked(self, target: Target, path: str) -> Answer:
+        answer = await self._ask(target, "GET", path)
+        if not answer.is_good:
+            raise Denied(_complaint(answer))
+        return answer
+
+    async def _ask(self, target: Target, method: str, path: str, body: bytes = b"") -> Answer:
+        if not is_path(path):
+            raise Denied("it names a place that is not on itself, or none")
+        login = f"{target.credentials.username.reveal()}:{target.credentials.password.reveal()}"
+        headers = {
+            "Authorization": f"Basic {b64encode(login.encode()).decode()}",
+            "Accept": "application/json",
+            "OData-Version": "4.0",
+            "Connection": "close",
+        }
+        if body:
+            headers["Content-Type"] = "application/json"
+        bmc = _bmc(target)
+        question = Question(method=method, url=bmc + path, headers=headers, body=body)
+        return await self._https.ask(question, options_of(target, TlsOptions), bmc)
+
+
+def _bmc(target: Target) -> str:
+    return origin_of(target.address)
+
+
+def _seen(system: _System) -> Seen:
+    said = system.power or "nothing"
+    return Seen(_STATES.get(said, PowerState.UNKNOWN), f"it says {said}")
+
+
+def _chosen(system: _System, kinds: tuple[str, ...]) -> str:
+    """The first of these kinds of reset that the machine offers; one that tells nothing is taken to offer the first."""
+    reset = system.actions.reset
+    if not reset.target:
+        raise Denied("it offers no way to switch the machine")
+    offered = [kind for kind in kinds if reset.allowed is None or kind in reset.allowed]
+    if not offered:
+        raise Denied(f"it does not offer {' or '.join(kinds)}")
+    return offered[0]
+
+
+def _complaint(answer: Answer) -> str:
+    match answer.status:
+        case 401:
+            return "it does not accept the user name and the password"
+        case 403:
+            return "the user may not do this there"
+    try:
+        error = decoded(answer, _Complaint).error
+    except Doubtful:
+        error = _Error()
+    said = next((note.message for note in error.more if note.message), error.message)
+    return f"it answered {answer.status}" + (f": {said}" if said else "")
