@@ -43,6 +43,7 @@ from defib.observe.answers import ApiHealth
 from defib.observe.cache import HEARTBEATS_NAME, LOCKS_NAME, Cache
 from defib.observe.node_pods import NodePods
 from defib.observe.remediators import Remediators
+from defib.observe.steadiness import Steadiness
 from defib.observe.trigger import Trigger
 from defib.observe.watch import Patience
 from defib.telemetry.metrics import Metrics
@@ -101,6 +102,7 @@ class Operator:
         terms = Terms(lock_namespace=settings.lock_namespace)
         self._executor = Executor(self._client, discovery, clock, hooks, terms)
         self._api_health = ApiHealth()
+        self._steadiness = Steadiness(clock.now(), clock.monotonic())
         self._rules = rules_of(settings)
         self._mandate = Mandate("alone")  # one replica: nobody else could have it
         self._has_seen_all = False
@@ -166,11 +168,12 @@ class Operator:
         self._trigger.settle(SETTLE_PASSES * (self._last_pass - started))
 
     def _look(self) -> Cluster:
-        doubt = self._api_health.doubt(self._clock.monotonic())
+        now = self._clock.now()
+        doubts = (self._api_health.doubt(self._clock.monotonic()), self._steadiness.doubt(now, self._clock.monotonic()))
         return msgspec.structs.replace(
-            self._cache.snapshot(self._clock.now()),
+            self._cache.snapshot(now),
             kinds=self._remediators.kinds,
-            doubts=(doubt,) if doubt else (),
+            doubts=tuple(doubt for doubt in doubts if doubt),
             underway=self._executor.underway,
             failures=self._executor.failures,
         )

@@ -8,6 +8,9 @@ from defib.model.moment import is_sensible
 from defib.model.node import Lease
 
 
+SKEW_MAX = timedelta(minutes=5)
+
+
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """Hold the lock of this node for so long. `known` is the lock as we last saw it."""
 
@@ -29,12 +32,12 @@ def ends_at(lease: Lease) -> datetime | None:
 
 
 def is_held(lease: Lease | None, now: datetime) -> bool:
-    """Whether somebody holds it. A renewal from the future is no renewal."""
+    """Whether somebody holds it. Clocks differ a little; a renewal from the far future is no renewal."""
     if lease is None:
         return False
     ends = ends_at(lease)
     renewed = lease.spec.renew_time
-    return ends is not None and renewed is not None and renewed <= now <= ends
+    return ends is not None and renewed is not None and renewed <= now + SKEW_MAX and now <= ends
 
 
 def held_by_another(lease: Lease | None, holder: str, now: datetime) -> str:

@@ -36,6 +36,7 @@ PATIENT_SECONDS = 60.0  # what most clusters never have need not be asked for al
 UNWANTED_SECONDS = 60.0  # an edit that takes a kind away and puts it back costs no new list
 ANSWER_SECONDS = 10.0
 ASKED_MAX = 20  # groups and versions in one round; the others have their turn in the next
+GIVEN_UP_TIMES = 3  # whoever waits for an answer is told that there is none, after about ten seconds
 TROUBLE_ATTEMPT = 5  # the backoff of a round that failed begins at seconds
 
 _API_VERSION = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -162,7 +163,7 @@ class Remediators:
         wish.asked_at = self._clock.monotonic()
 
     def _failed(self, api_version: str, refs: list[KindRef], error: Exception) -> None:
-        """What was known stays known. Being forbidden to ask is an answer for those that have none."""
+        """What was known stays known. For what is not, being forbidden to ask, or failing for long, is an answer too."""
         why = str(error) or f"no answer within {ANSWER_SECONDS:g} s"
         before = self._troubles.get(api_version, _Trouble(0, 0.0, ""))
         pause = backoff(TROUBLE_ATTEMPT + before.times, self._clock)
@@ -170,7 +171,7 @@ class Remediators:
         if why != before.why:
             log.warning("cannot find out about kinds", api_version=api_version, why=why)
         for wish in (self._wishes[ref] for ref in refs):
-            if isinstance(error, Forbidden) and wish.found is None:
+            if wish.found is None and (isinstance(error, Forbidden) or before.times + 1 >= GIVEN_UP_TIMES):
                 wish.missing = wish.missing or why
 
     def _drop_unwanted(self) -> None:

@@ -40,7 +40,11 @@ class Trigger:
         Of all who ask, the earliest counts. Each pass settles what was asked before it: it looks at everything anew
         and asks again for what is then still to come.
         """
-        if moment is None or (self._due is not None and self._due <= moment):
+        if moment is None:
+            return
+        # Not at once even if it is long past: whoever asks for the past again and again must not stop everything else.
+        moment = max(moment, self._clock.monotonic() + SETTLE_MIN_SECONDS)
+        if self._due is not None and self._due <= moment:
             return
         self._due = moment
         if self._waiting is not None and not self._waiting.expired():

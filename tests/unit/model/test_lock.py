@@ -39,8 +39,14 @@ def test_no_lock_is_held_by_nobody() -> None:
     assert held_by_another(None, US, T0) == ""
 
 
-def test_a_renewal_from_the_future_is_no_renewal() -> None:
-    assert not is_held(a_lock(renewed=T0 + SECOND), T0)
+def test_the_clock_of_a_holder_may_be_a_little_ahead_of_ours() -> None:
+    assert is_held(a_lock(renewed=T0 + 2 * SECOND), T0)
+    assert held_by_another(a_lock(renewed=T0 + 2 * SECOND), US, T0) == THEM
+
+
+def test_a_renewal_from_the_far_future_is_no_renewal() -> None:
+    assert is_held(a_lock(renewed=T0 + 5 * MINUTE), T0)
+    assert not is_held(a_lock(renewed=T0 + 5 * MINUTE + SECOND), T0)
 
 
 @pytest.mark.parametrize(
