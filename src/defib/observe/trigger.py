@@ -5,7 +5,6 @@ from enum import StrEnum
 
 from defib.clock import Clock
 
-
 SETTLE_MIN_SECONDS = 0.02
 SETTLE_MAX_SECONDS = 0.25
 
