@@ -7,7 +7,6 @@ import msgspec
 from defib.model.moment import is_sensible
 from defib.model.node import Lease
 
-
 SKEW_MAX = timedelta(minutes=5)
 
 
