@@ -12,7 +12,7 @@ import msgspec
 from defib.act.defaults import add_default_check
 from defib.act.locks import take_lock
 from defib.act.means import REQUEST_SECONDS, Means
-from defib.act.outcome import Done, Held, Outcome, Stale, Withheld
+from defib.act.outcome import Done, Failed, Held, Outcome, Stale, Withheld
 from defib.act.pod_failover import move_pod, report_remediation, set_finalizers
 from defib.act.start import start_remediation
 from defib.kube.client import Deletion, JsonPatch, Merge
@@ -160,6 +160,7 @@ async def clear_node_annotation(means: Means, action: ClearNodeAnnotation) -> Ou
 async def write_status(means: Means, action: WriteStatus) -> Outcome:
     ref = NODE_HEALTH_CHECKS.at(action.check)
     patch = {"metadata": {"uid": action.uid, "resourceVersion": action.version}, "status": action.status}
+    wanted = msgspec.json.decode(msgspec.json.encode(action.status))
     try:
         check = await means.client.patch(ref, Merge(patch), subresource="status", deadline=REQUEST_SECONDS)
     except NotFound:
@@ -168,10 +169,16 @@ async def write_status(means: Means, action: WriteStatus) -> Outcome:
         return Stale(f"{medik8s.CHECK_KIND} {action.check} is newer than what was judged")
     except (ServerFailed, Unreachable):  # who asked must know whether it was written: what is told depends on it
         there = await means.live(ref)
-        if there is None or not _says(there.status, msgspec.to_builtins(action.status)):
+        if there is None or missing_fields(there.status, wanted):
             raise
         check = there
     means.note(NODE_HEALTH_CHECKS, check)
+    if dropped := missing_fields(check.status, wanted):
+        # An ordinary end would have the next pass write the very same again, at once and for ever.
+        fields = ", ".join(dict.fromkeys(dropped))
+        return Failed(
+            f"the cluster's {medik8s.CHECK_KIND} CRD drops what we write (fields {fields}); apply deploy/crds"
+        )
     return Done(check)
 
 
@@ -210,13 +217,15 @@ def event_body(action: TellEvent) -> dict[str, Any]:
     }
 
 
-def _says(shown: Any, patch: Any) -> bool:
-    """Whether a merge patch would change nothing any more."""
-    if not isinstance(patch, dict):
-        return bool(shown == patch)
-    return isinstance(shown, dict) and all(
-        name not in shown if wanted is None else _says(shown.get(name), wanted) for name, wanted in patch.items()
-    )
+def missing_fields(shown: Any, patch: Any, path: str = "status") -> list[str]:
+    """Where an object does not say what was merged into it. What it says besides is not our business."""
+    if isinstance(patch, dict) and isinstance(shown, dict | None):
+        pairs = [(f"{path}.{name}", (shown or {}).get(name), wanted) for name, wanted in patch.items()]
+    elif isinstance(patch, list) and isinstance(shown, list) and len(patch) == len(shown):
+        pairs = [(path, there, wanted) for there, wanted in zip(shown, patch, strict=True)]
+    else:
+        return [] if shown == patch else [path]
+    return [field for name, there, wanted in pairs for field in missing_fields(there, wanted, name)]
 
 
 def _stamp(at: datetime) -> str:

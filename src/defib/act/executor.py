@@ -13,13 +13,15 @@ import structlog
 from defib.act.apply import apply
 from defib.act.ledger import Ledger
 from defib.act.means import Means, Note
+from defib.act.news import News
 from defib.act.outcome import Done, Failed, Held, Outcome, Stale, Taken, Withheld
+from defib.act.places import Places, in_turn
 from defib.clock import Clock
 from defib.kube.client import Client
 from defib.kube.discovery import Discovery
 from defib.kube.errors import KubeError, Refused, ServerFailed, Throttled, Unreachable
 from defib.model import medik8s
-from defib.model.action import Action, EndRemediation, Failure, MovePod, StartRemediation, TellEvent, WriteStatus
+from defib.model.action import Action, EndRemediation, Failure, MovePod, StartRemediation, TellEvent
 from defib.model.mandate import Mandate
 
 log = structlog.get_logger("act")
@@ -27,10 +29,6 @@ log = structlog.get_logger("act")
 TELLERS = 4  # Event objects must not take the place of remediations, however many there are
 UNTOLD_MAX = 1000
 TELLING_TRIES = 5
-
-# Pods come last: there may be thousands of them, and none of the others should wait for that.
-_RANKS: dict[type[Action], int] = {StartRemediation: 0, EndRemediation: 0, WriteStatus: 2, MovePod: 3, TellEvent: 3}
-_RANK_OF_OTHERS = 1
 
 
 class Hooks(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +42,7 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True):
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
     lock_namespace: str = medik8s.LOCK_NAMESPACE
     at_once: int = 128
+    starts_per_kind: int = 16  # a kind whose creation hangs must not take the places of the others
     deadline_seconds: float = 30.0
 
 
@@ -61,6 +60,8 @@ class Executor:
         self._on_ended = hooks.on_ended
         self._terms = terms
         self._ledger = Ledger()
+        self._last_pass = clock.monotonic()
+        self._news = News()
         self._underway: dict[str, Action] = {}
         self._untold: dict[str, tuple[TellEvent, Mandate]] = {}
         self._tellers = 0
@@ -82,31 +83,41 @@ class Executor:
         waits after a failure, is left to a later pass; `on_ended` and `next_retry` say when one makes sense.
         """
         assert self._group is not None, "nothing can be carried out before run() and after it"
-        wanted = sorted(actions, key=lambda action: _RANKS.get(type(action), _RANK_OF_OTHERS))
-        now = self._clock.monotonic()
+        wanted = list(actions)
+        now = self._last_pass = self._clock.monotonic()
         self._ledger.keep_only({action.key for action in wanted} | self._underway.keys(), now)
         if not wanted or not mandate.holds(now):
             return
-        stopped = bool(self._means.stop())
-        for action in wanted:
-            if action.key in self._underway or self._ledger.must_wait(action, now):
+        ready = self._ready(wanted, now)
+        places = self._places()
+        for action in in_turn(ready, self._underway.values()):
+            if action.key in self._underway or isinstance(action, TellEvent):  # two of a plan may have one key
                 continue
-            if stopped and isinstance(action, StartRemediation | MovePod):
-                continue
-            if isinstance(action, TellEvent):
-                self.tell([action], mandate)
-            elif len(self._underway) < self._terms.at_once:
+            if places.take(action):
                 self._underway[action.key] = action
                 self._group.create_task(self._perform(action, mandate), name=action.key)
+        self.tell([action for action in ready if isinstance(action, TellEvent)], mandate)
+
+    def _ready(self, wanted: list[Action], now: float) -> list[Action]:
+        rested = [
+            action for action in wanted if action.key not in self._underway and not self._ledger.must_wait(action, now)
+        ]
+        if not self._means.stop():
+            return rested
+        return [action for action in rested if not isinstance(action, StartRemediation | MovePod)]
+
+    def _places(self) -> Places:
+        return Places(self._terms.at_once, self._terms.starts_per_kind, self._underway.values())
 
     def tell(self, events: Iterable[TellEvent], mandate: Mandate) -> None:
-        """Tell news, in its own time. Each is asked for once, so none is left to a later pass."""
+        """Tell what is worth it, in its own time. Each is asked for once, so none is left to a later pass."""
         assert self._group is not None, "nothing can be told before run() and after it"
-        for event in events:
+        for event in self._news.worth_telling(events, self._clock.monotonic()):
             if event.key in self._underway:
                 continue
             if len(self._untold) >= UNTOLD_MAX:
                 oldest, _ = self._untold.pop(next(iter(self._untold)))
+                self._news.not_told(oldest)
                 log.warning("too much to tell at once", check=oldest.check, dropped=oldest.message)
             self._untold[event.key] = (event, mandate)
             if self._tellers < TELLERS:
@@ -125,8 +136,13 @@ class Executor:
 
     @property
     def next_retry(self) -> float | None:
-        """The moment (monotonic) from which something that is held back may be tried again."""
-        return self._ledger.next_retry(self._underway.keys())
+        """The moment (monotonic) from which something that is held back may be tried again.
+
+        What could have begun at the last pass and did not, for want of a place, waits for an end and not for a moment.
+        """
+        if self._places().are_full:
+            return None
+        return self._ledger.next_retry(self._underway.keys(), after=self._last_pass)
 
     async def _perform(self, action: Action, mandate: Mandate) -> None:
         try:
@@ -155,10 +171,16 @@ class Executor:
 
     def _ended(self, action: Action, outcome: Outcome) -> None:
         now = self._clock.monotonic()
+        if isinstance(action, TellEvent) and isinstance(outcome, Failed | Withheld):
+            self._news.not_told(action)
         if isinstance(outcome, Failed):
             _log_failure(action, self._ledger.failed(action, outcome, now))
+        elif isinstance(outcome, Withheld):
+            self._ledger.withheld(action)
+            _log_end(action, outcome)
+        elif failure := self._ledger.ended(action, _why_again(outcome), now):
+            _log_failure(action, failure)
         else:
-            self._ledger.ended(action, now, may_echo=not isinstance(outcome, Withheld))
             _log_end(action, outcome)
         self._on_ended(action, outcome)
 
@@ -205,6 +227,14 @@ def _log_end(action: Action, outcome: Outcome) -> None:
             log.info("remediation not ended", node=action.node, check=action.check, why=_why(outcome))
         case _:
             log.debug("action ended", action=action.key, how=type(outcome).__name__, why=_why(outcome))
+
+
+def _why_again(outcome: Outcome) -> str:
+    """What it says to somebody who asks once more."""
+    if not isinstance(outcome, Done):
+        return _why(outcome)
+    which = f": {outcome.result.key}" if outcome.result is not None else ""
+    return f"a remediation of that name is there already{which}"
 
 
 def _why(outcome: Outcome) -> str:

@@ -10,12 +10,14 @@ from types import MappingProxyType
 import msgspec
 
 from defib.act.outcome import Failed
-from defib.model.action import Action, Failure
+from defib.model.action import Action, Failure, HoldLock, StartRemediation
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0  # what a person mends (a role, a webhook) works again within half a minute
 # A plan that is made before the watch has told what we did asks for the same again, and so would the next one.
 ECHO_SECONDS = 5.0
+# After so many ends without any effect that a plan could see, starting the same once more is no cure.
+REPEATS_MAX = 3
 
 
 class _Ended(msgspec.Struct, frozen=True):
@@ -30,6 +32,7 @@ class Ledger:
         self._failures: dict[str, Failure] = {}
         self._retries: dict[str, float] = {}
         self._ended: dict[str, _Ended] = {}
+        self._repeats: dict[str, int] = {}  # ends of a start that was wanted all the while
 
     @property
     def failures(self) -> Mapping[str, Failure]:
@@ -41,28 +44,49 @@ class Ledger:
         pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(times - 1, 20), LONGEST_PAUSE_SECONDS)
         pause = max(pause, outcome.retry_after_seconds)
         failure = Failure(why=outcome.why, times=times, again_in=timedelta(seconds=pause))
+        if isinstance(action, StartRemediation) and outcome.may_pass:
+            failure = msgspec.structs.replace(failure, check=action.check, node=action.node)
         self._failures[action.key] = failure
         self._retries[action.key] = now + pause
         return failure
 
-    def ended(self, action: Action, now: float, *, may_echo: bool) -> None:
+    def ended(self, action: Action, why: str, now: float) -> Failure | None:
+        """It did not fail; but a start that ends again and again, and is wanted still, counts as if it had."""
+        if isinstance(action, StartRemediation):
+            self._repeats[action.key] = self._repeats.get(action.key, 0) + 1
+            if self._repeats[action.key] > REPEATS_MAX:
+                return self.failed(action, Failed(why, retry_after_seconds=ECHO_SECONDS), now)
+        self.withheld(action)
+        self._ended[action.key] = _Ended(_without_lock(action), now + ECHO_SECONDS)
+        return None
+
+    def withheld(self, action: Action) -> None:
+        """Neither has it failed, nor was anything done that a plan could be too early for."""
         self._failures.pop(action.key, None)
         self._retries.pop(action.key, None)
         self._ended.pop(action.key, None)
-        if may_echo:
-            self._ended[action.key] = _Ended(action, now + ECHO_SECONDS)
 
     def must_wait(self, action: Action, now: float) -> bool:
         if self._retries.get(action.key, now) > now:
             return True
         ended = self._ended.get(action.key)
-        return ended is not None and ended.until > now and ended.action == action
+        return ended is not None and ended.until > now and ended.action == _without_lock(action)
 
     def keep_only(self, wanted: Collection[str], now: float) -> None:
         self._failures = {key: failure for key, failure in self._failures.items() if key in wanted}
         self._retries = {key: moment for key, moment in self._retries.items() if key in wanted}
         self._ended = {key: ended for key, ended in self._ended.items() if key in wanted and ended.until > now}
 
-    def next_retry(self, underway: Collection[str]) -> float | None:
+        self._repeats = {key: times for key, times in self._repeats.items() if key in wanted}
+
+    def next_retry(self, underway: Collection[str], *, after: float) -> float | None:
         moments = {key: ended.until for key, ended in self._ended.items()} | self._retries
-        return min((moment for key, moment in moments.items() if key not in underway), default=None)
+        waiting = (moment for key, moment in moments.items() if key not in underway and moment > after)
+        return min(waiting, default=None)
+
+
+def _without_lock(action: Action) -> Action:
+    """Renewing the lock changes what is known of it, and nothing about what was asked for."""
+    if not isinstance(action, StartRemediation | HoldLock):
+        return action
+    return msgspec.structs.replace(action, claim=msgspec.structs.replace(action.claim, known=None))

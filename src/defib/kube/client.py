@@ -6,7 +6,7 @@ What the server refuses is raised as an error of the tree in errors.py; what is 
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -238,23 +238,45 @@ class Client:
     async def ask(self, request: Request, *, deadline: float = DEADLINE_SECONDS) -> bytes:
         """Send one request within the limits, again where that is safe; the body of the good answer.
 
+        The deadline is the server's: waiting for our own turn comes on top, and may last as long again at most.
         This is also the raw access for whatever has no verb here.
         """
-        ends = self._clock.monotonic() + deadline
+        left = patience = deadline
         attempt = 0
         while True:
-            try:
-                return await self._ask_once(request, ends - self._clock.monotonic(), deadline)
-            except KubeError as error:
-                pause = None if _is_budget(error) else pause_before_retry(error, request.method, attempt, self._clock)
-                if pause is None or self._clock.monotonic() + pause >= ends:
-                    raise
+            asked = self._clock.monotonic()
+            async with self._turn(request, patience):
+                began = self._clock.monotonic()
+                try:
+                    return await self._ask_once(request, left, deadline)
+                except KubeError as error:
+                    left -= self._clock.monotonic() - began
+                    pause = self._pause(error, request.method, attempt)
+                    if pause is None or pause >= left:
+                        raise
+            patience -= began - asked
+            left -= pause
             attempt += 1
             await asyncio.sleep(pause)
 
+    def _pause(self, error: KubeError, method: str, attempt: int) -> float | None:
+        return None if _is_budget(error) else pause_before_retry(error, method, attempt, self._clock)
+
+    @asynccontextmanager
+    async def _turn(self, request: Request, seconds: float) -> AsyncIterator[None]:
+        async with AsyncExitStack() as turn:
+            try:
+                async with asyncio.timeout(seconds):
+                    await turn.enter_async_context(self._limiter.slot())
+            except TimeoutError as error:
+                raise DeadlineExceeded(
+                    f"{request}: not sent, our other requests took longer than {seconds:g} s"
+                ) from error
+            yield
+
     async def _ask_once(self, request: Request, seconds: float, deadline: float) -> bytes:
         try:
-            async with asyncio.timeout(seconds), self._limiter.slot():
+            async with asyncio.timeout(seconds):
                 return await self._exchange(request)
         except TimeoutError as error:
             raise self._too_late(request, deadline) from error

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from defib.act.outcome import Done, Stale, Withheld
+from defib.act.outcome import Done, Failed, Stale, Withheld
 from defib.kube.client import Deletion, Merge
 from defib.kube.errors import Forbidden, Invalid, Unreachable
 from defib.kube.kinds import NODES
@@ -15,7 +15,7 @@ from defib.model.health_check import NodeHealthCheck
 from defib.model.mandate import Mandate
 from defib.simulate.faults import Fault, LoseAnswer, LoseRequest, Refuse, Slow
 from defib.simulate.virtual_time import START
-from tests.unit.act.stage import CHECKS, FOOS, PLACE, Stage, play
+from tests.unit.act.stage import CHECKS, FOOS, PLACE, Stage, a_crd, play
 
 APPROVED = "defib.dev/approved-until"
 SECOND = timedelta(seconds=1)
@@ -254,6 +254,28 @@ def test_a_status_is_merged_and_noted() -> None:
         assert outcome.result.spec == {"selector": {}}
         assert stage.noted[-1] == (medik8s.CHECKS, outcome.result)
         assert stage.asked() == ["patch nodehealthchecks/status 200"] * 2
+
+    play(scenario)
+
+
+def test_a_status_that_the_cluster_does_not_keep_is_a_failure_that_says_what_to_do() -> None:
+    async def scenario(stage: Stage) -> None:
+        name = {"properties": {"name": {"type": "string"}}, "type": "object"}
+        kept = {"phase": {"type": "string"}, "unhealthyNodes": {"type": "array", "items": name}}
+        crd = a_crd(CHECKS)
+        shape = {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+        shape["status"] = {"type": "object", "properties": kept}
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {"type": "object", "properties": shape}
+        stage.server.store.put("customresourcedefinitions.apiextensions.k8s.io", crd)
+        nodes = [{"name": "n1", "reason": "Waiting"}, {"name": "n2", "reason": "Waiting"}]
+        assert await stage.do(
+            a_status(stage, phase="Enabled", unhealthyNodes=nodes, history=[], reason=None)
+        ) == Failed(
+            "the cluster's NodeHealthCheck CRD drops what we write "
+            "(fields status.unhealthyNodes.reason, status.history); apply deploy/crds"
+        )
+        assert stage.noted[-1][0] == medik8s.CHECKS
+        assert isinstance(await stage.do(a_status(stage, phase="Disabled", unhealthyNodes=None, history=None)), Done)
 
     play(scenario)
 

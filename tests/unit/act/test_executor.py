@@ -12,7 +12,8 @@ from structlog.testing import capture_logs
 from defib.act.executor import UNTOLD_MAX, Executor, Terms
 from defib.act.outcome import Done, Failed, Held, Stale, Withheld
 from defib.kube.kinds import LEASES, Kind
-from defib.model.action import Action, Failure, HoldLock, TellEvent, WriteStatus
+from defib.model.action import Action, Failure, HoldLock, MovePod, TellEvent, WriteStatus
+from defib.model.health_check import KindRef
 from defib.model.mandate import Mandate
 from defib.model.meta import Resource
 from defib.simulate.faults import Fault, Hang, LoseAnswer, LoseRequest, Refuse, Slow
@@ -98,14 +99,14 @@ def test_a_plan_from_before_our_own_write_is_told_changes_nothing() -> None:
 
 def test_one_node_that_hangs_delays_no_other() -> None:
     async def scenario(stage: Stage, executor: Executor) -> None:
-        starts = sick_nodes(stage, 20)
+        starts = sick_nodes(stage, 16)
         stage.fault(Fault(effect=Hang(), name="w0"))
         executor.carry_out(starts, FOR_EVER)
         await seconds(0.5)
-        assert len(stage.foos()) == 19
+        assert len(stage.foos()) == 15
         assert [action.key for action in executor.underway] == ["remediate w0 for c1 by FooRemediation w0"]
         await seconds(11)
-        assert [type(outcome) for _, outcome in stage.ended[19:]] == [Failed]
+        assert [type(outcome) for _, outcome in stage.ended[15:]] == [Failed]
 
     act(scenario)
 
@@ -215,7 +216,95 @@ def test_only_so_many_run_at_once_and_the_next_pass_brings_the_rest() -> None:
         executor.carry_out(starts, FOR_EVER)
         assert executor.underway == tuple(starts[4:8])
 
+    act(scenario, Terms(at_once=8))
+
+
+def test_a_kind_whose_creation_hangs_leaves_places_for_every_other() -> None:
+    async def scenario(stage: Stage, executor: Executor) -> None:
+        starts = sick_nodes(stage, 100)
+        stage.break_creation(Hang())
+        stage.add_node("b1")
+        other = stage.start("b1", check="c2", kind=KindRef("example.com/v1", "BarRemediation"))
+        executor.carry_out(starts, FOR_EVER)
+        await seconds(5)
+        assert len(executor.underway) == 16
+        executor.carry_out([*starts, other], FOR_EVER)
+        await seconds(1)
+        assert len(stage.objects(str(BARS))) == 1
+
+    act(scenario)
+
+
+def test_starts_and_moves_together_leave_half_of_the_places() -> None:
+    async def scenario(stage: Stage, executor: Executor) -> None:
+        moves = [
+            MovePod(node="n1", node_uid=stage.uid("nodes", "n1"), namespace="a", name=name, uid=name) for name in "xyz"
+        ]
+        holds = [HoldLock(claim=stage.claim())]
+        executor.carry_out([*moves, *sick_nodes(stage, 3), *holds], FOR_EVER)
+        assert [type(action).__name__ for action in executor.underway] == [
+            "StartRemediation",
+            "StartRemediation",
+            "HoldLock",
+            "MovePod",
+        ]
+
+    act(scenario, Terms(at_once=6, starts_per_kind=2))
+
+
+def test_checks_take_turns() -> None:
+    async def scenario(stage: Stage, executor: Executor) -> None:
+        stage.fault(Fault(effect=Hang()))
+        sick_nodes(stage, 8)
+        ours = [stage.start(f"w{number}", check="c1") for number in range(4)]
+        theirs = [stage.start(f"w{number}", check="c2") for number in range(4, 8)]
+        executor.carry_out([*ours, *theirs], FOR_EVER)
+        assert executor.underway == (ours[0], theirs[0], ours[1], theirs[1])
+
+    act(scenario, Terms(at_once=8))
+
+
+def test_while_there_is_no_place_an_end_is_waited_for_and_no_moment() -> None:
+    async def scenario(stage: Stage, executor: Executor) -> None:
+        starts = sick_nodes(stage, 6)
+        stage.break_creation(Refuse(code=403), times=2)
+        executor.carry_out(starts[:2], FOR_EVER)
+        await seconds(0.5)
+        assert executor.next_retry == pytest.approx(1, abs=0.1)
+        stage.fault(Fault(effect=Hang(), resource="nodes"))
+        executor.carry_out([*starts[2:], *starts[:2]], FOR_EVER)
+        await seconds(3)
+        for _ in range(3):
+            executor.carry_out([*starts[2:], *starts[:2]], FOR_EVER)
+            assert executor.next_retry is None
+
     act(scenario, Terms(at_once=4))
+
+
+def test_a_lock_that_a_failure_holds_back_is_not_asked_about_while_all_places_are_taken() -> None:
+    async def scenario(stage: Stage, executor: Executor) -> None:
+        stage.fault(Fault(effect=Refuse(code=403), resource=LEASE, times=1))
+        stage.add_node("n2")
+        executor.carry_out([HoldLock(claim=stage.claim("n2"))], FOR_EVER)
+        await seconds(0.5)
+        stage.fault(Fault(effect=Hang()))
+        executor.carry_out([stage.start(), HoldLock(claim=stage.claim("n2"))], FOR_EVER)
+        assert executor.next_retry is None
+
+    act(scenario, Terms(at_once=1))
+
+
+def test_a_start_that_finds_its_remediation_there_time_and_again_is_slowed_down_and_told() -> None:
+    async def scenario(stage: Stage, executor: Executor) -> None:
+        stage.put_foo()
+        for _ in range(120):
+            executor.carry_out([stage.start(claim=stage.claim(known=stage.lock()))], FOR_EVER)
+            await seconds(0.5)
+        assert [type(outcome) for _, outcome in stage.ended] == [Done] * 9
+        failure = executor.failures["remediate n1 for c1 by FooRemediation n1"]
+        assert failure.why == "a remediation of that name is there already: remedies/n1"
+
+    act(scenario)
 
 
 def test_remediations_go_first_then_locks_then_status_then_news() -> None:
@@ -407,11 +496,36 @@ def test_news_may_follow_from_the_end_of_a_status() -> None:
 def test_too_much_news_drops_the_oldest_and_says_so() -> None:
     async def scenario(stage: Stage, executor: Executor) -> None:
         with capture_logs() as logs:
-            executor.tell([news(number) for number in range(UNTOLD_MAX + 3)], FOR_EVER)
+            executor.tell([news(number, reason=f"R{number}") for number in range(UNTOLD_MAX + 3)], FOR_EVER)
         assert [line["dropped"] for line in logs] == ["news 0", "news 1", "news 2"]
         assert len(executor.underway) == UNTOLD_MAX
         await seconds(60)
         assert len(stage.objects("events")) == UNTOLD_MAX
+
+    act(scenario)
+
+
+def test_the_same_news_is_told_at_most_once_a_minute() -> None:
+    async def scenario(stage: Stage, executor: Executor) -> None:
+        for second in range(125):
+            executor.tell([news(second % 2, at=START + timedelta(seconds=second))], FOR_EVER)
+            await seconds(1)
+        assert len(stage.objects("events")) == 6
+
+    act(scenario)
+
+
+def test_news_of_very_many_nodes_is_told_as_some_and_a_number() -> None:
+    async def scenario(stage: Stage, executor: Executor) -> None:
+        told = [news(number) for number in range(51)]
+        executor.tell([*told, *(news(number, reason="Other") for number in range(50))], FOR_EVER)
+        await seconds(5)
+        executor.tell(told, FOR_EVER)
+        await seconds(5)
+        events = stage.objects("events")
+        assert len(events) == 71
+        messages = [event["message"].partition("] ")[2] for event in events if event["reason"] == "R"]
+        assert sorted(messages) == sorted([*(f"news {number}" for number in range(20)), "and 31 more nodes"])
 
     act(scenario)
 
@@ -541,8 +655,10 @@ def test_the_log_has_a_line_for_each_remediation_and_each_failure_and_no_more() 
 
 def test_a_hundred_remediations_cost_three_hundred_requests() -> None:
     async def scenario(stage: Stage, executor: Executor) -> None:
-        executor.carry_out(sick_nodes(stage, 100), FOR_EVER)
-        await seconds(5)
+        starts = sick_nodes(stage, 100)
+        for _ in range(7):
+            executor.carry_out(starts, FOR_EVER)
+            await seconds(0.1)
         assert len(stage.foos()) == 100
         assert len(stage.asked()) == 300
         assert len(stage.objects(str(LEASES))) == 100

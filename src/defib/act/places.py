@@ -1,0 +1,64 @@
+"""Whose turn it is, and whether there is a place for it, so that one broken remediator leaves room for everybody else."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from defib.model.action import Action, EndRemediation, MovePod, StartRemediation, TellEvent, WriteStatus
+
+# Pods come last: there may be thousands of them, and none of the others should wait for that.
+_RANKS: dict[type[Action], int] = {StartRemediation: 0, EndRemediation: 0, WriteStatus: 2, MovePod: 3, TellEvent: 3}
+_RANK_OF_OTHERS = 1
+
+
+class Places:
+    """How many may be under way. Starts and moves can hang for as long as they may last: half is kept for the rest.
+
+    News has tellers of its own, and takes no place here.
+    """
+
+    def __init__(self, at_once: int, starts_per_kind: int, underway: Iterable[Action]) -> None:
+        self._at_once = at_once
+        self._hanging_max = max(at_once // 2, 1)
+        self._starts_per_kind = starts_per_kind
+        self._taken = 0
+        self._hanging = 0
+        self._starts: Counter[str] = Counter()
+        for action in underway:
+            self._count(action)
+
+    @property
+    def are_full(self) -> bool:
+        return self._taken >= self._at_once
+
+    def take(self, action: Action) -> bool:
+        """Whether there was one."""
+        if self.are_full:
+            return False
+        if isinstance(action, StartRemediation | MovePod) and self._hanging >= self._hanging_max:
+            return False
+        if isinstance(action, StartRemediation) and self._starts[str(action.kind)] >= self._starts_per_kind:
+            return False
+        self._count(action)
+        return True
+
+    def _count(self, action: Action) -> None:
+        self._taken += not isinstance(action, TellEvent)
+        self._hanging += isinstance(action, StartRemediation | MovePod)
+        if isinstance(action, StartRemediation):
+            self._starts[str(action.kind)] += 1
+
+
+def in_turn(actions: Iterable[Action], underway: Iterable[Action]) -> list[Action]:
+    """By rank, and within one by turns: the check with the least under way goes first."""
+    seen = Counter(_queue(action) for action in underway)
+
+    def turn(action: Action) -> tuple[int, int]:
+        queue = _queue(action)
+        seen[queue] += 1
+        return queue[0], seen[queue]
+
+    return sorted(actions, key=turn)
+
+
+def _queue(action: Action) -> tuple[int, str]:
+    return _RANKS.get(type(action), _RANK_OF_OTHERS), str(getattr(action, "check", ""))
