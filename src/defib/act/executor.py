@@ -178,7 +178,7 @@ class Executor:
         elif isinstance(outcome, Withheld):
             self._ledger.withheld(action)
             _log_end(action, outcome)
-        elif failure := self._ledger.ended(action, _why_again(outcome), now):
+        elif failure := self._ledger.ended(action, _why_again(outcome), now, is_done=isinstance(outcome, Done)):
             _log_failure(action, failure)
         else:
             _log_end(action, outcome)

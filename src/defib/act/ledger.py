@@ -16,6 +16,7 @@ FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0  # what a person mends (a role, a webhook) works again within half a minute
 # A plan that is made before the watch has told what we did asks for the same again, and so would the next one.
 ECHO_SECONDS = 5.0
+STARTED_ECHO_SECONDS = 1.0  # what we created is in the cache at once: if it is asked for again, it is probably gone
 # After so many ends without any effect that a plan could see, starting the same once more is no cure.
 REPEATS_MAX = 3
 
@@ -50,14 +51,15 @@ class Ledger:
         self._retries[action.key] = now + pause
         return failure
 
-    def ended(self, action: Action, why: str, now: float) -> Failure | None:
+    def ended(self, action: Action, why: str, now: float, *, is_done: bool = False) -> Failure | None:
         """It did not fail; but a start that ends again and again, and is wanted still, counts as if it had."""
         if isinstance(action, StartRemediation):
             self._repeats[action.key] = self._repeats.get(action.key, 0) + 1
             if self._repeats[action.key] > REPEATS_MAX:
                 return self.failed(action, Failed(why, retry_after_seconds=ECHO_SECONDS), now)
         self.withheld(action)
-        self._ended[action.key] = _Ended(_without_lock(action), now + ECHO_SECONDS)
+        echo = STARTED_ECHO_SECONDS if is_done and isinstance(action, StartRemediation) else ECHO_SECONDS
+        self._ended[action.key] = _Ended(_without_lock(action), now + echo)
         return None
 
     def withheld(self, action: Action) -> None:

@@ -7,7 +7,7 @@ import msgspec
 
 from defib.model.action import TellEvent
 
-AGAIN_AFTER_SECONDS = 60.0
+AGAIN_AFTER_SECONDS = 10.0
 TOLD_MAX = 1000
 MANY = 50
 TOLD_OF_MANY = 20

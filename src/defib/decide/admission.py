@@ -39,13 +39,17 @@ class Ledger:
 
     def __init__(self, view: View, taken: Taken) -> None:
         self.view = view
-        self.in_flight = {node for node in view.owned if view.remediations(node)} | view.starting
+        seen = {node for node in view.owned if view.remediations(node)} | view.starting
+        # Perhaps there is one for these, and nobody has seen it yet: that counts for others, not for themselves.
+        self.unsure = view.ground.unsure.get(view.check.name, frozenset()) - seen
+        self.in_flight = seen | self.unsure
         self.begun = Tally(began(view))
         self.taken = taken
         self._sizes: dict[str, Counter[str]] = {}
         self._busy: dict[str, Counter[str]] = {}
 
     def admit(self, node: Node, *, is_new: bool) -> None:
+        self.unsure -= {node.name}
         if node.name not in self.in_flight:
             self.in_flight.add(node.name)
             for label, busy in self._busy.items():
@@ -56,11 +60,18 @@ class Ledger:
         if is_control_plane(node):
             self.taken.control_plane.add(node.name)
 
-    def in_domain(self, domain: Domain, value: str) -> int:
-        """How many nodes of that domain are in flight."""
+    def has_place(self, node: Node) -> bool:
+        return node.name in self.in_flight and node.name not in self.unsure
+
+    def others(self, node: Node) -> int:
+        """How many are in flight besides a node that has no place yet."""
+        return len(self.in_flight) - (node.name in self.unsure)
+
+    def others_in(self, domain: Domain, node: Node) -> int:
+        """The same, of its domain."""
         if domain.label not in self._busy:
             self._busy[domain.label] = self._by_value(domain.label, self.in_flight)
-        return self._busy[domain.label][value]
+        return self._busy[domain.label][node.labels.get(domain.label, "")] - (node.name in self.unsure)
 
     def size_of(self, domain: Domain, value: str) -> int:
         """How many selected nodes are in that domain; counted once, when somebody asks."""
@@ -78,7 +89,7 @@ def node_gates(node: Node, course: Course, ledger: Ledger, *, is_new: bool) -> t
     gates = [gate(node, course, ledger) for gate in _ALWAYS]
     if is_new:
         gates += [gate(node, course, ledger) for gate in _ADMISSION]
-    if node.name not in ledger.in_flight:
+    if not ledger.has_place(node):
         gates.append(_in_flight(node, ledger))
         gates += [_domain(node, domain, ledger) for domain in ledger.view.check.guards.domains]
     return tuple(gates)
@@ -175,19 +186,24 @@ def _upgrading(node: Node, _: Course, ledger: Ledger) -> Gate:
     )
 
 
-def _in_flight(_: Node, ledger: Ledger) -> Gate:
+def _in_flight(node: Node, ledger: Ledger) -> Gate:
     amount = ledger.view.check.guards.max_in_flight
     if amount is None:
         return Gate(name="InFlight", is_open=True, message="there is no limit on remediations at once")
-    count, limit = len(ledger.in_flight), amount.of(ledger.view.total)
-    message = f"{count} nodes are being remediated, at most {limit} may be at once"
+    count, limit = ledger.others(node), amount.of(ledger.view.total)
+    message = f"{_more(is_open=count < limit)} may be remediated: at most {limit} at once"
     return Gate(name="InFlight", is_open=count < limit, value=str(count), limit=str(limit), message=message)
+
+
+def _more(*, is_open: bool) -> str:
+    """How sentences about limits begin. The count is not in them: with it, the status would change all the time."""
+    return "one more node" if is_open else "no more nodes"
 
 
 def _domain(node: Node, domain: Domain, ledger: Ledger) -> Gate:
     value = node.labels.get(domain.label, "")
-    count, limit = ledger.in_domain(domain, value), domain.max_in_flight.of(ledger.size_of(domain, value))
-    message = f"{count} nodes with {domain.label}={value} are being remediated, at most {limit} may be at once"
+    count, limit = ledger.others_in(domain, node), domain.max_in_flight.of(ledger.size_of(domain, value))
+    message = f"{_more(is_open=count < limit)} with {domain.label}={value} may be remediated: at most {limit} at once"
     return Gate(name="FailureDomain", is_open=count < limit, value=str(count), limit=str(limit), message=message)
 
 
@@ -196,7 +212,8 @@ def _rate(_: Node, __: Course, ledger: Ledger) -> Gate:
     if rate is None:
         return Gate(name="RateLimit", is_open=True, message="there is no limit on remediations over time")
     counted = ledger.begun.recent(rate, ledger.view.now)
-    message = f"{len(counted)} nodes were newly remediated within {say(rate.within)}, at most {rate.count} may be"
+    more = _more(is_open=len(counted) < rate.count)
+    message = f"{more} may be newly remediated: at most {rate.count} within {say(rate.within)}"
     return _counting("RateLimit", counted, rate, message)
 
 
@@ -205,8 +222,8 @@ def _flapping(node: Node, _: Course, ledger: Ledger) -> Gate:
     if rate is None:
         return Gate(name="Flapping", is_open=True, message="remediations of one node are not counted")
     counted = ledger.begun.recent_of(node.name, rate, ledger.view.now)
-    times = "once" if len(counted) == 1 else f"{len(counted)} times"
-    message = f"the node was remediated {times} within {say(rate.within)}, fewer than {rate.count} are allowed"
+    may = "may" if len(counted) < rate.count else "may not"
+    message = f"the node {may} be remediated once more: at most {rate.count} times within {say(rate.within)}"
     return _counting("Flapping", counted, rate, message)
 
 

@@ -104,7 +104,7 @@ def plan_check(known: Known, check: Check, sharing: Sharing) -> CheckPlan:
     return CheckPlan(
         known=known,
         status=after,
-        actions=(*_deeds(view, plans), *_status_write(view, known, after)),
+        actions=(*_deeds(view, plans, sharing), *_status_write(view, known, after)),
         gates=standing.gates.all,
         verdicts={name: plan.verdict for name, plan in plans.items()},
         census=census,
@@ -126,25 +126,27 @@ def _plan_nodes(view: View, standing: Standing, ledger: Ledger) -> dict[str, Nod
         plans[name] = plan_suspect(Ill(view, view.census.nodes[name], trouble))
     for name in view.owned:
         if name not in plans:
-            plans[name] = _leftover(view, name)
+            plans[name] = _leftover(view, standing, name)
     return plans
 
 
-def _leftover(view: View, name: str) -> NodePlan:
+def _leftover(view: View, standing: Standing, name: str) -> NodePlan:
     """A node that is not ill as far as the check can see, and still has remediations."""
     node = view.ground.cluster.nodes.get(name)
     if node is None:
         is_unread = any((item.kind, item.key) == ("nodes", name) for item in view.ground.cluster.unread)
         return plan_unreadable(view, name) if is_unread else plan_gone(view, name)
     trouble = None if name in view.census.selected else trouble_of(node, view.check.conditions)
-    return plan_unselected(Ill(view, node, trouble)) if trouble is not None else plan_recovering(view, node)
+    if trouble is None:
+        return plan_recovering(view, node)
+    return plan_unselected(Ill(view, node, trouble), standing.gates)
 
 
-def _deeds(view: View, plans: Mapping[str, NodePlan]) -> tuple[Action, ...]:
+def _deeds(view: View, plans: Mapping[str, NodePlan], sharing: Sharing) -> tuple[Action, ...]:
     """An observing check touches nothing but its own status."""
     if view.check.mode is Mode.OBSERVE:
         return ()
-    return (*(action for plan in plans.values() for action in plan.actions), *tidy_up(view))
+    return (*(action for plan in plans.values() for action in plan.actions), *tidy_up(view, sharing.censuses))
 
 
 def _status_write(view: View, known: Known, after: CheckStatus) -> tuple[Action, ...]:

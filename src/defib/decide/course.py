@@ -6,6 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from defib.decide.rules import LOCK_SLACK, OVERDUE_FACTOR, REMEDIATION_TIME
+from defib.decide.templates import name_for
 from defib.decide.view import View
 from defib.model import medik8s
 from defib.model.health_check import StartedRemediation, Step
@@ -32,7 +33,7 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
 def course_of(view: View, node: str) -> Course | None:
     """None when every step has had its turn."""
     for step in view.check.steps:
-        found = next((r for r in view.remediations(node) if is_of(r, step)), None)
+        found = remediation_of(view, node, step)
         if has_timed_out(view, node, step, found):
             continue
         if found is None:
@@ -54,7 +55,25 @@ def _running(view: View, step: Step, found: Remediation) -> Course:
     return Course(step=step, turn=turn, remediation=found, ends=ends, why_over=why)
 
 
-def is_of(remediation: Remediation, step: Step) -> bool:
+def remediation_of(view: View, node: str, step: Step) -> Remediation | None:
+    """The one of this step: made from its template, or, since that may be called otherwise by now, in its place."""
+    there = view.remediations(node)
+    made = next((r for r in there if _is_of(r, step)), None)
+    return made or next((r for r in there if _is_in_place_of(r, view, step)), None)
+
+
+def _is_in_place_of(remediation: Remediation, view: View, step: Step) -> bool:
+    """Whether it has the very name that the one of this step would get, and was not made for another step."""
+    ref = step.template
+    if remediation.kind != ref.makes or remediation.namespace not in ("", ref.namespace):
+        return False
+    item, node = view.ground.template(ref.kind, ref.key), view.ground.cluster.nodes.get(remediation.node)
+    if item is None or node is None or remediation.name != name_for(ref, item, node):
+        return False
+    return not any(_is_of(remediation, other) for other in view.check.steps)
+
+
+def _is_of(remediation: Remediation, step: Step) -> bool:
     """Whether it was made from this step's template. Old ones do not say which template; their name is the node's."""
     if remediation.kind != step.template.makes:
         return False

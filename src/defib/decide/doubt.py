@@ -6,14 +6,14 @@ from defib.decide.ground import Ground
 from defib.decide.machine_checks import MACHINE_HEALTH_CHECK
 from defib.decide.rules import Rules
 from defib.model import medik8s
-from defib.model.cluster import HEARTBEAT_NAMESPACE, Cluster, Served
+from defib.model.cluster import CONFIG_MAPS, HEARTBEAT_NAMESPACE, Cluster, Served
 from defib.model.health_check import Check
 from defib.model.lock import ends_at
 
 
 def doubts(check: Check, ground: Ground) -> str:
     """Why what we see may not be so; empty when there is no reason to doubt."""
-    return doubts_about(_needed(check, ground.cluster), ground.cluster)
+    return doubts_about(_needed(check, ground.cluster), ground.cluster) or next(_unread(check, ground.cluster), "")
 
 
 def doubts_about(needed: frozenset[str], cluster: Cluster) -> str:
@@ -29,6 +29,15 @@ def _doubts(needed: frozenset[str], cluster: Cluster) -> Iterator[str]:
         yield f"{name} are out of sight: {cluster.absent[name]}"
     yield from cluster.doubts
     yield from _silence(cluster)
+
+
+def _unread(check: Check, cluster: Cluster) -> Iterator[str]:
+    """Remediations that are there and cannot be read: nobody can say for which nodes they are."""
+    made = (cluster.kinds.get(step.template.makes) for step in check.steps)
+    collections = {served.collection for served in made if isinstance(served, Served)}
+    for item in cluster.unread:
+        if item.kind in collections:
+            yield f"{item.kind} {item.key} cannot be read: {item.why}"
 
 
 def _needed(check: Check, cluster: Cluster) -> frozenset[str]:
@@ -74,7 +83,10 @@ def brake_reason(cluster: Cluster, rules: Rules) -> str:
     """Why a person has stopped everything; empty when nobody has."""
     if rules.brake_setting:
         return "the setting brake is on"
-    brake = cluster.config_map(f"{rules.namespace}/defib-brake")
+    key = f"{rules.namespace}/defib-brake"
+    if any((item.kind, item.key) == (CONFIG_MAPS, key) for item in cluster.unread):
+        return f"the ConfigMap {key} is there, and cannot be read"
+    brake = cluster.config_map(key)
     if brake is None or (brake.data or {}).get("paused") == "false":
         return ""
     said = (brake.data or {}).get("reason") or "no reason is given"

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from defib.decide.course import has_timed_out, is_of, record_of
+from defib.decide.course import has_timed_out, record_of, remediation_of
 from defib.decide.view import View
 from defib.model import medik8s
 from defib.model.action import MarkRemediation, ReleaseLock, Target
@@ -20,7 +20,7 @@ def started(view: View, node: str, over: Remediation | None = None) -> list[Star
     found: list[StartedRemediation] = []
     for step in view.check.steps:
         record = record_of(view, node, step)
-        there = next((r for r in view.remediations(node) if is_of(r, step)), None)
+        there = remediation_of(view, node, step)
         timed_out = record.timed_out if record is not None else None
         if there is not None:
             if there is over or (timed_out is None and has_timed_out(view, node, step, there)):
@@ -43,7 +43,7 @@ def _entry_of(there: Remediation, template: str, timed_out: datetime | None) -> 
         uid=there.uid,
     )
     return StartedRemediation(
-        resource=resource, started=there.created, timed_out=timed_out, template_name=there.template or template
+        resource=resource, started=there.created, timed_out=timed_out, template_name=template or there.template
     )
 
 

@@ -54,6 +54,15 @@ def disabled_gate(disabled: Disabled | None) -> Gate:
     return Gate(name="Disabled", is_open=False, value=disabled.reason, message=disabled.message)
 
 
+def _deletion(view: View) -> Gate:
+    leaves = view.check.is_being_deleted
+    return Gate(
+        name="BeingDeleted",
+        is_open=not leaves,
+        message="the check is being deleted" if leaves else "the check is there to stay",
+    )
+
+
 def _brake(view: View) -> Gate:
     why = brake_reason(view.ground.cluster, view.ground.rules)
     return Gate(name="Brake", is_open=not why, message=f"the brake is on: {why}" if why else "the brake is off")
@@ -84,7 +93,8 @@ def _mode(view: View) -> Gate:
 
 def _sight(view: View) -> Gate:
     """Nobody needs the answer while no node is ill, and it is the most expensive one."""
-    why = doubts(view.check, view.ground) if view.unhealthy else ""
+    is_asked = view.unhealthy or not view.owned.keys() <= view.census.selected
+    why = doubts(view.check, view.ground) if is_asked else ""
     if not why:
         return Gate(name="SelfDoubt", is_open=True, message="we see the cluster as it is")
     silent, known = overdue_heartbeats(view.ground.cluster)
@@ -97,7 +107,7 @@ def _sight(view: View) -> Gate:
     )
 
 
-_ALWAYS: tuple[Callable[[View], Gate], ...] = (_brake, _paused, _mode, _sight)
+_ALWAYS: tuple[Callable[[View], Gate], ...] = (_deletion, _brake, _paused, _mode, _sight)
 
 
 def _threshold(view: View) -> Gate:
@@ -160,7 +170,7 @@ def upgrade_of(view: View) -> Upgrade:
         return next(_stuck_on_a_node(view), Upgrade())
     known = view.status.condition("Upgrading")
     began = known.last_transition_time if known is not None and known.status == "True" else None
-    since = min((moment for moment in (began, signal.since) if moment is not None), default=view.now)
+    since = min(moment for moment in (began, signal.since, view.now) if moment is not None)
     limit = view.ground.rules.upgrade_limit
     is_stuck = view.now - since > limit
     moments = (signal.until, None if is_stuck else since + limit + INSTANT)

@@ -1,6 +1,6 @@
 """What all checks stand on in one pass: the cluster, the remediations in it by owner and node, the brake, the doubts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 import msgspec
@@ -27,6 +27,7 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
     by_node: ByNode  # of everybody
     signals: tuple[Signal, ...] = ()  # upgrades under way; not asked for while no node is ill
     starting: Mapping[str, frozenset[str]]  # nodes for which one is being created right now, by check
+    unsure: Mapping[str, frozenset[str]]  # nodes for which one may have been created: the answer was lost
 
     @property
     def now(self) -> datetime:
@@ -51,17 +52,23 @@ def survey(cluster: Cluster, rules: Rules, kinds: frozenset[KindRef]) -> Ground:
         if remediation.owner:
             of_check = by_check.setdefault(remediation.owner, {})
             of_check[remediation.node] = (*of_check.get(remediation.node, ()), remediation)
-    starting: dict[str, set[str]] = {}
-    for action in cluster.underway:
-        if isinstance(action, StartRemediation):
-            starting.setdefault(action.check, set()).add(action.node)
+    starting = ((one.check, one.node) for one in cluster.underway if isinstance(one, StartRemediation))
+    unsure = ((one.check, one.node) for one in cluster.failures.values() if one.node)
     return Ground(
         cluster=cluster,
         rules=rules,
         by_check=by_check,
         by_node=by_node,
-        starting={check: frozenset(nodes) for check, nodes in starting.items()},
+        starting=_by_check(starting),
+        unsure=_by_check(unsure),
     )
+
+
+def _by_check(pairs: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
+    nodes: dict[str, set[str]] = {}
+    for check, node in pairs:
+        nodes.setdefault(check, set()).add(node)
+    return {check: frozenset(names) for check, names in nodes.items()}
 
 
 def _remediations(cluster: Cluster, kinds: frozenset[KindRef]) -> list[Remediation]:
@@ -85,5 +92,5 @@ def control_plane_out(ground: Ground) -> frozenset[str]:
     nodes = ground.cluster.nodes
     busy = {name for name, found in ground.by_node.items() if any(medik8s.IS_CONTROL_PLANE in r.labels for r in found)}
     busy |= {name for name in ground.by_node if name in nodes and is_control_plane(nodes[name])}
-    starting = {name for names in ground.starting.values() for name in names}
-    return frozenset(busy | {name for name in starting if name in nodes and is_control_plane(nodes[name])})
+    begun = {name for names in (*ground.starting.values(), *ground.unsure.values()) for name in names}
+    return frozenset(busy | {name for name in begun if name in nodes and is_control_plane(nodes[name])})

@@ -12,6 +12,7 @@ from defib.decide.view import View
 from defib.model.health_check import HISTORY_MAX, Began, Guards, Rate
 
 SAME = timedelta(seconds=2)  # the status keeps whole seconds
+SKEW = timedelta(minutes=1)  # clocks differ a little; what was written down as later than that did not happen
 
 
 def began(view: View) -> list[Began]:
@@ -24,7 +25,7 @@ def began(view: View) -> list[Began]:
 
 def _known(view: View) -> list[Began]:
     """What the status says and the cluster shows, oldest first."""
-    known = list(view.status.history or ())
+    known = [one for one in view.status.history or () if one.started <= view.now + SKEW]
     moments: dict[str, list[datetime]] = {}
     for one in known:
         moments.setdefault(one.node, []).append(one.started)

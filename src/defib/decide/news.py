@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 
 from defib.decide.storm import ACTIVE, COOLDOWN
+from defib.decide.stuck import NOT_REPLACED, STUCK
 from defib.decide.view import View
 from defib.model import medik8s
 from defib.model.action import Ended, TellEvent
 from defib.model.health_check import CheckStatus, StartedRemediation, StatusCondition, UnhealthyNode
 
 # Held back on purpose, by a person or by a plan: that is no reason to warn.
-ON_PURPOSE = frozenset({"Paused", "Upgrade", "ModeObserve"})
+ON_PURPOSE = frozenset({"BeingDeleted", "Paused", "Upgrade", "ModeObserve"})
 # What holds back one node. What holds back the whole check is said once, for the check.
 OF_A_NODE = frozenset(
     {
@@ -30,6 +31,8 @@ WARNINGS = {
     "NoTemplateLeft": "NoTemplateLeft",
     "TimedOut": "RemediationTimedOut",
     "CreationFailed": "RemediationFailed",
+    STUCK: STUCK,
+    NOT_REPLACED: NOT_REPLACED,
 }
 
 Said = tuple[bool, str, str]  # a warning?, the reason, the message
@@ -102,9 +105,9 @@ def _of_node(view: View, before: UnhealthyNode | None, after: UnhealthyNode | No
         yield False, "RemediationRemoved", f"{_spell(had[uid])} of node {name} is gone"
     if after is not None and (before is None or before.reason != after.reason):
         if after.reason in OF_A_NODE:
-            yield True, "RemediationSkipped", f"node {name}: {after.message}"
+            yield True, "RemediationSkipped", f"node {name}: {after.message or after.reason}"
         elif after.reason in WARNINGS:
-            yield True, WARNINGS[after.reason], f"node {name}: {after.message}"
+            yield True, WARNINGS[after.reason], f"node {name}: {after.message or after.reason}"
 
 
 def _resources(node: UnhealthyNode | None) -> dict[str, StartedRemediation]:

@@ -11,6 +11,7 @@ from defib.decide.course import time_for
 from defib.decide.explain import LEFT_TO_ANOTHER, NOT_SELECTED, lock_of, remediations_of
 from defib.decide.gates import first_closed
 from defib.decide.plan import Plan
+from defib.decide.stuck import NOT_REPLACED, STUCK
 from defib.decide.templates import LOOKING
 from defib.model import medik8s
 from defib.model.action import StartRemediation
@@ -35,6 +36,7 @@ class Outlook(msgspec.Struct, frozen=True):
 OPENERS: Mapping[str, str] = MappingProxyType(
     {
         "Disabled": "it goes on by itself when what the check names is mended",
+        "BeingDeleted": "nothing more, as the check is going away",
         "Brake": "it goes on when the brake is off (defib resume, or the setting brake)",
         "Paused": "it goes on when spec.pauseRequests of the check is empty",
         "ModeObserve": "nothing more, while the mode of the check is Observe",
@@ -57,7 +59,7 @@ OPENERS: Mapping[str, str] = MappingProxyType(
 )
 
 # Those that hold back every new remediation, also of a node that is being remediated already.
-ALWAYS = frozenset({"Disabled", "Brake", "Paused", "ModeObserve", "SelfDoubt"})
+ALWAYS = frozenset({"Disabled", "BeingDeleted", "Brake", "Paused", "ModeObserve", "SelfDoubt"})
 
 
 def outlook(verdict: Verdict, cluster: Cluster, plan: Plan) -> Outlook:
@@ -173,6 +175,8 @@ def _remediating(case: _Case) -> Outlook:
             return Outlook(_begins(case, case.left)) if case.left else _for_a_person(case)
         case "WaitsForDeletion":
             return Outlook(f"when the old one is gone, {_begins(case, case.left)}")
+        case reason if reason == STUCK:
+            return Outlook(f"{_FREE_IT}; then {_begins(case, case.left)}")
         case "NoLongerSelected":
             return Outlook("its remediation is removed when the node is healthy again")
         case _:
@@ -195,9 +199,14 @@ def _until_its_time_is_up(case: _Case) -> Outlook:
     return Outlook(f"if the node is not healthy by then, {then}", at)
 
 
+_FREE_IT = "a person has to find out why its remediator does not let the remediation go"
+
+
 def _recovering(case: _Case) -> Outlook:
     if case.check.mode is Mode.OBSERVE:
         return Outlook(OPENERS["ModeObserve"])
+    if case.verdict.reason in (STUCK, NOT_REPLACED):
+        return Outlook(_FREE_IT)
     if case.verdict.reason == "NodeGone":
         return Outlook("nothing: when its remediation is gone, nothing is left of the node")
     node = case.cluster.nodes.get(case.verdict.node)

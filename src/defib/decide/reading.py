@@ -98,12 +98,13 @@ def _check(item: NodeHealthCheck, spec: Field) -> Check:
         uid=item.uid,
         version=item.metadata.resource_version,
         generation=item.metadata.generation,
+        is_being_deleted=item.metadata.deletion_timestamp is not None,
         annotations=item.annotations,
         selector=_selector(spec["selector"]),
         conditions=_conditions(spec["unhealthyConditions"]),
         limit=_limit(spec["minHealthy"], spec["maxUnhealthy"], steps),
         limit_is_min_healthy=spec["minHealthy"].is_given,
-        storm_cooldown=_optional_length(spec["stormCooldownDuration"]),
+        storm_cooldown=_optional_length(spec["stormCooldownDuration"]) or None,  # calm for no time at all is no wish
         steps=steps,
         escalates=_is_ladder(spec["escalatingRemediations"]),
         pause_requests=tuple(

@@ -1,13 +1,15 @@
 """What to do about a node that is healthy again, or gone, and still has remediations. No gate holds this back."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
 
 from defib.decide.admission import APPROVED_UNTIL
+from defib.decide.census import Census
 from defib.decide.entries import mark, release, stamp, started, target
 from defib.decide.ground import Ground
+from defib.decide.stuck import NOT_REPLACED, STUCK, leaving, replacing
 from defib.decide.unhealthy import NodePlan
 from defib.decide.view import View, holder
 from defib.model import medik8s
@@ -35,21 +37,22 @@ def plan_recovering(view: View, node: Node) -> NodePlan:
         if due is not None and _healthy_since(remediation) is None:
             actions.append(mark(remediation, {medik8s.HEALTHY_DELAY: stamp(view.now)}))
     recorded = view.recorded.get(node.name)
-    message = _message(view, waits)
+    delay = leaving(view.remediations(node.name), view.now)
+    reason, message = (STUCK, delay.message) if delay.message else ("Recovering", _message(view, waits))
     entry = UnhealthyNode(
         name=node.name,
         remediations=started(view, node.name) if waits else _leaving(view, node.name),
         conditions_healthy_timestamp=(recorded and recorded.conditions_healthy_timestamp) or view.now,
         healthy_delayed=True if waits else None,
-        reason="Recovering",
+        reason=reason,
         message=message,
         since=recorded.since if recorded else None,
     )
     return NodePlan(
-        verdict=_verdict(view, node.name, "Recovering", message),
+        verdict=_verdict(view, node.name, reason, message),
         actions=tuple(actions),
         entry=entry,
-        wake_at=min((moment for moment in waits if moment is not None), default=None),
+        wake_at=min((moment for moment in (*waits, delay.wake_at) if moment is not None), default=None),
     )
 
 
@@ -72,16 +75,28 @@ def plan_gone(view: View, name: str) -> NodePlan:
         for r in found
         if r not in keep and not r.is_deleting
     )
-    message = "the node is gone; its remediation is being removed"
+    reason, message = "NodeGone", "the node is gone; its remediation is being removed"
     if keep:
         message = f"the node was deleted on purpose; {keep[0]} goes when its remediator has succeeded"
-    entry = UnhealthyNode(name=name, remediations=started(view, name), reason="NodeGone", message=message)
-    return NodePlan(verdict=_verdict(view, name, "NodeGone", message), actions=actions, entry=entry)
+    late = ((STUCK, leaving(found, view.now)), (NOT_REPLACED, replacing(keep, view.now)))
+    for why, delay in late:
+        if delay.message:
+            reason, message = why, f"the node is gone; {delay.message}"
+            break
+    return NodePlan(
+        verdict=_verdict(view, name, reason, message),
+        actions=actions,
+        entry=UnhealthyNode(name=name, remediations=started(view, name), reason=reason, message=message),
+        wake_at=min((delay.wake_at for _, delay in late if delay.wake_at is not None), default=None),
+    )
 
 
-def tidy_up(view: View) -> tuple[Action, ...]:
-    """What is left of remediations that are over: our locks, and what people wrote on nodes for us."""
-    return (*_free_locks(view), *_settled_words(view))
+def tidy_up(view: View, censuses: Mapping[str, Census]) -> tuple[Action, ...]:
+    """What is left of remediations that are over: our locks, and what people wrote on nodes for us.
+
+    `censuses` are those of all checks: what a person wrote is settled when none of them has anything to do there.
+    """
+    return (*_free_locks(view), *_settled_words(view, censuses))
 
 
 def _free_locks(view: View) -> list[Action]:
@@ -110,16 +125,26 @@ def orphaned_locks(ground: Ground, checks: Collection[str]) -> list[Action]:
     ]
 
 
-def _settled_words(view: View) -> list[Action]:
+def _settled_words(view: View, censuses: Mapping[str, Census]) -> list[Action]:
     cleared: list[Action] = []
     wanted = ((view.census.confirmed, medik8s.CONFIRMED_HEALTHY), (frozenset(view.recorded), APPROVED_UNTIL))
     for names, annotation in wanted:
         for name in sorted(names - view.unhealthy.keys() - view.suspect.keys() - view.owned.keys()):
             node = view.census.nodes.get(name)
-            if node is not None and annotation in node.annotations:
+            if node is not None and annotation in node.annotations and not _concerns(name, view, censuses):
                 value = node.annotations[annotation]
                 cleared.append(ClearNodeAnnotation(node=name, node_uid=node.uid, annotation=annotation, value=value))
     return cleared
+
+
+def _concerns(node: str, view: View, censuses: Mapping[str, Census]) -> bool:
+    """Whether any check has it ill, or has begun something for it, or is about to."""
+    ground = view.ground
+    return (
+        any(node in census.troubled for name, census in censuses.items() if name != view.check.name)
+        or any(node in owned for owned in ground.by_check.values())
+        or any(node in nodes for nodes in ground.starting.values())
+    )
 
 
 def _due(view: View, node: Node, remediation: Remediation) -> datetime | None:

@@ -22,6 +22,11 @@ LOCK_SLACK = timedelta(seconds=60)
 OVERDUE_FACTOR = 3
 OLD_AFTER = timedelta(hours=48)
 
+# A remediation that should go is gone within seconds, and a machine is replaced within hours. After these a person
+# should look.
+STUCK_AFTER = timedelta(minutes=10)
+REPLACED_WITHIN = timedelta(hours=24)
+
 # A deadline has passed strictly after it: the pass for it comes this much later.
 INSTANT = timedelta(milliseconds=1)
 # Heartbeats do not cause passes, so whoever waits for them looks again after this.

@@ -16,6 +16,10 @@ from defib.model.health_check import CheckStatus, StatusCondition, UnhealthyNode
 ENABLED = "NodeHealthCheckEnabled"
 ALLOWED = "RemediationAllowed"
 UPGRADING = "Upgrading"
+
+# The API server takes objects of up to 1.5 MB. What cannot be said here, `defib why` says.
+MOST_MESSAGES = 1000
+MOST_NODES = 2500
 STUCK = "UpgradeStuck"
 
 
@@ -37,13 +41,25 @@ def status_of(view: View, standing: Standing, entries: Mapping[str, UnhealthyNod
         observed_nodes=view.total,
         healthy_nodes=view.healthy_count,
         unhealthy_count=len(nodes),
-        unhealthy_nodes=nodes or None,
+        unhealthy_nodes=_listed(nodes) or None,
         conditions=_conditions(view, standing),
         history=history or None,
         phase=_phase(view, standing, nodes),
         reason=_reason(view, standing, nodes),
         last_update_time=view.status.last_update_time,
     )
+
+
+def _listed(nodes: list[UnhealthyNode]) -> list[UnhealthyNode]:
+    """As much of them as a status can hold: first where something was begun, then the longest unhealthy."""
+    if len(nodes) <= MOST_MESSAGES:
+        return nodes
+
+    def weight(node: UnhealthyNode) -> tuple[bool, bool, datetime | None, str]:
+        return not node.remediations, node.since is None, node.since, node.name
+
+    kept = sorted(sorted(nodes, key=weight)[:MOST_NODES], key=lambda node: node.name)
+    return [msgspec.structs.replace(node, message="") for node in kept]
 
 
 def broken_status(before: CheckStatus, disabled: Disabled, generation: int, now: datetime) -> CheckStatus:
@@ -116,14 +132,14 @@ def _upgrading(view: View, upgrade: Upgrade) -> list[StatusCondition]:
 def merged(
     before: list[StatusCondition], wanted: list[StatusCondition], generation: int, now: datetime
 ) -> list[StatusCondition]:
-    """Conditions keep the time of their last change. Those of others are left alone."""
+    """Conditions keep the time of their last change, unless it is yet to come. Those of others are left alone."""
     known = {condition.type: condition for condition in before}
     for condition in wanted:
         old = known.get(condition.type)
-        unchanged = old is not None and old.status == condition.status and old.last_transition_time is not None
+        since = old.last_transition_time if old is not None and old.status == condition.status else None
         known[condition.type] = msgspec.structs.replace(
             condition,
-            last_transition_time=old.last_transition_time if unchanged and old else whole(now),
+            last_transition_time=since if since is not None and since <= now else whole(now),
             observed_generation=generation,
         )
     return [known[kind] for kind in sorted(known)]

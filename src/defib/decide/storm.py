@@ -31,7 +31,7 @@ def storm(cooldown: timedelta | None, status: CheckStatus, *, too_many: bool, no
         return Storm(known=known)
     began = status.condition(COOLDOWN)
     since = began.last_transition_time if began and was_calming else None
-    if since is None:
+    if since is None or since > now:
         return Storm(is_active=True, calms_until=now + cooldown, known=True)
     if now < since + cooldown:
         return Storm(is_active=True, calms_until=since + cooldown, known=True)

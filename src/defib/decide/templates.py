@@ -93,7 +93,7 @@ def remediation_from(step: Step, item: Unstructured, check: Check, node: Node) -
     if is_control_plane(node):
         labels[medik8s.IS_CONTROL_PLANE] = ""
     metadata: dict[str, Any] = {
-        "name": node.name,
+        "name": name_for(ref, item, node),
         "labels": labels,
         "annotations": {medik8s.NODE_NAME: node.name, medik8s.TEMPLATE_NAME: ref.name},
         "ownerReferences": [
@@ -107,12 +107,16 @@ def remediation_from(step: Step, item: Unstructured, check: Check, node: Node) -
         ],
     }
     if medik8s.MULTIPLE_TEMPLATES in item.annotations:
-        # Looks generated to whoever reads it, but two of us would choose the same: the second creation is refused.
-        metadata |= {"generateName": f"{node.name}-", "name": f"{node.name}-{_suffix(ref, node)}"}
+        metadata["generateName"] = f"{node.name}-"
     if ref.namespace:
         metadata["namespace"] = ref.namespace
     spec = ((item.spec or {}).get("template") or {}).get("spec")
     return {"metadata": metadata} | ({"spec": copy.deepcopy(spec)} if spec is not None else {})
+
+
+def name_for(ref: TemplateRef, item: Unstructured, node: Node) -> str:
+    """The node's; or one that looks generated, but that two of us would choose alike: the second is refused."""
+    return f"{node.name}-{_suffix(ref, node)}" if medik8s.MULTIPLE_TEMPLATES in item.annotations else node.name
 
 
 def _suffix(ref: TemplateRef, node: Node) -> str:

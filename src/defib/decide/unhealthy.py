@@ -6,16 +6,17 @@ import msgspec
 
 from defib.decide.admission import Ledger, node_gates
 from defib.decide.census import Trouble
-from defib.decide.course import Course, Turn, course_of, has_begun, lock_length
+from defib.decide.course import Course, Turn, course_of, has_begun, lock_length, time_for
 from defib.decide.entries import mark, release, stamp, started
 from defib.decide.gates import CheckGates, first_closed
 from defib.decide.rules import INSTANT, LOCK_SLACK, LOOK_AGAIN, OLD_AFTER
+from defib.decide.stuck import STUCK, leaving
 from defib.decide.templates import machine_of, remediation_from
 from defib.decide.view import View, holder
 from defib.model import medik8s
 from defib.model.action import Action, HoldLock, MarkRemediation, StartRemediation
 from defib.model.health_check import UnhealthyNode
-from defib.model.lock import Claim, ends_at, held_by_another
+from defib.model.lock import Claim, ends_at, held_by_another, is_held
 from defib.model.node import Lease, Node
 from defib.model.remediation import Remediation
 from defib.model.verdict import Gate, State, Verdict
@@ -81,6 +82,8 @@ def plan_unhealthy(ill: Ill, gates: CheckGates, ledger: Ledger) -> NodePlan:
         return _tended(ill.plan(state, "NoTemplateLeft", message, *_forget_recovery(ill)), ill)
     if course.turn is Turn.WAIT:
         return _tended(_wait(ill, course), ill, course)
+    if course.turn is Turn.OVER and (doubt := _doubt(gates)):
+        return _tended(_not_yet_over(ill, course, doubt), ill, course)
     plan = _next(ill, course, gates, ledger)
     holds_back = course.turn is Turn.START and not any(isinstance(one, StartRemediation) for one in plan.actions)
     return _tended(plan, ill, course if holds_back else None)
@@ -93,8 +96,17 @@ def _next(ill: Ill, course: Course, gates: CheckGates, ledger: Ledger) -> NodePl
         case Turn.OVER:
             return _give_up(ill, course)
         case _:
-            message = f"{course.remediation} is being deleted; a new one can be created when it is gone"
-            return ill.plan(State.REMEDIATING, "WaitsForDeletion", message)
+            return _until_it_is_gone(ill, course)
+
+
+def _until_it_is_gone(ill: Ill, course: Course) -> NodePlan:
+    assert course.remediation is not None
+    delay = leaving([course.remediation], ill.view.now)
+    message = f"{course.remediation} is being deleted; a new one can be created when it is gone"
+    if delay.message:
+        return ill.plan(State.REMEDIATING, STUCK, f"{delay.message}; a new one can be created when it is gone")
+    plan = ill.plan(State.REMEDIATING, "WaitsForDeletion", message)
+    return msgspec.structs.replace(plan, wake_at=delay.wake_at)
 
 
 STARTING = "its remediation is being created"
@@ -117,11 +129,29 @@ def _before_it_counts(ill: Ill, entry: UnhealthyNode | None) -> UnhealthyNode | 
     return msgspec.structs.replace(entry, since=recorded.since if recorded else None)
 
 
-def plan_unselected(ill: Ill) -> NodePlan:
-    """The check no longer means this node, but has begun to remediate it: what was begun is not torn down halfway."""
+def plan_unselected(ill: Ill, gates: CheckGates) -> NodePlan:
+    """The check no longer means this node, but has begun to remediate it: what was begun is not torn down halfway.
+
+    Nor is it waited for longer than for others: then the node is a person's, and its lock whoever's needs it.
+    """
+    course = course_of(ill.view, ill.name)
+    if course is not None and course.turn is Turn.OVER:
+        doubt = _doubt(gates)
+        return _tended(_not_yet_over(ill, course, doubt), ill, course) if doubt else _tended(_give_up(ill, course), ill)
     message = "the check no longer selects the node; its remediation stays until the node is healthy"
     plan = ill.plan(State.REMEDIATING, "NoLongerSelected", message, *_forget_recovery(ill))
-    return _tended(plan, ill, course_of(ill.view, ill.name))
+    if course is not None and course.turn is Turn.WAIT:
+        plan = msgspec.structs.replace(plan, wake_at=course.ends and course.ends + INSTANT)
+    return _tended(plan, ill, course if course is not None and _is_at_work(ill, course) else None)
+
+
+def _is_at_work(ill: Ill, course: Course) -> bool:
+    """Whether something that was begun, be it by a step that the check no longer has, may still be waited for."""
+    now = ill.view.now
+    return any(
+        medik8s.TIMED_OUT not in one.annotations and now <= (one.created or now) + time_for(course.step)
+        for one in ill.view.remediations(ill.name)
+    )
 
 
 def _start(ill: Ill, course: Course, gates: CheckGates, ledger: Ledger) -> NodePlan:
@@ -174,6 +204,17 @@ def _wait(ill: Ill, course: Course) -> NodePlan:
     return msgspec.structs.replace(plan, wake_at=course.ends and course.ends + INSTANT)
 
 
+def _doubt(gates: CheckGates) -> Gate | None:
+    """Our clock or our sight may be wrong, so nobody can say that time is up."""
+    return next((gate for gate in gates.always if gate.name == "SelfDoubt" and not gate.is_open), None)
+
+
+def _not_yet_over(ill: Ill, course: Course, doubt: Gate) -> NodePlan:
+    message = f"{course.why_over}, as far as we can tell; it is not given up yet: {doubt.message}"
+    plan = ill.plan(State.REMEDIATING, "Remediating", message, *_forget_recovery(ill))
+    return msgspec.structs.replace(plan, wake_at=doubt.opens_at)
+
+
 def _give_up(ill: Ill, course: Course) -> NodePlan:
     found = course.remediation
     assert found is not None
@@ -181,7 +222,8 @@ def _give_up(ill: Ill, course: Course) -> NodePlan:
     if found.succeeded != "True":
         actions.append(mark(found, {medik8s.TIMED_OUT: stamp(ill.view.now)}))
     lease = ill.lock
-    if not ill.view.check.escalates and lease is not None and lease.spec.holder_identity == holder(ill.view.check):
+    goes_on = ill.view.check.escalates and ill.name in ill.view.census.selected
+    if not goes_on and lease is not None and lease.spec.holder_identity == holder(ill.view.check):
         actions.append(release(ill.name, lease))
     plan = ill.plan(State.REMEDIATING, "TimedOut", course.why_over, *actions, over=found)
     return msgspec.structs.replace(plan, wake_at=ill.view.now + LOOK_AGAIN)
@@ -214,7 +256,7 @@ def _keep_lock(ill: Ill, length: timedelta) -> tuple[tuple[Action, ...], datetim
     ends = ends_at(ill.lock) if ill.lock is not None else None
     if ends is not None and held_by_another(ill.lock, holder(ill.view.check), ill.view.now):
         return (), ends + INSTANT
-    if ends is not None and ends > ill.view.now + length - LOCK_SLACK:
+    if ends is not None and is_held(ill.lock, ill.view.now) and ends > ill.view.now + length - LOCK_SLACK:
         return (), ends - (length - LOCK_SLACK)
     return (HoldLock(claim=ill.claim(length)),), None
 

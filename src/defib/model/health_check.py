@@ -106,6 +106,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     uid: str = ""
     version: str = ""
     generation: int = 0
+    is_being_deleted: bool = False
     annotations: dict[str, str] = {}
     selector: Selector = EVERYTHING
     conditions: tuple[UnhealthyCondition, ...] = ()

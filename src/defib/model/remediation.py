@@ -21,10 +21,14 @@ class Remediation(msgspec.Struct, frozen=True, kw_only=True):
     template: str
     owner: str
     created: datetime | None
-    is_deleting: bool
+    deleting_since: datetime | None
     annotations: dict[str, str]
     labels: dict[str, str]
     conditions: dict[str, str]
+
+    @property
+    def is_deleting(self) -> bool:
+        return self.deleting_since is not None
 
     @property
     def succeeded(self) -> str:
@@ -62,7 +66,7 @@ def read_remediation(item: Unstructured, kind: KindRef) -> Remediation:
         template=item.annotations.get(medik8s.TEMPLATE_NAME, ""),
         owner=owners[0] if owners else "",
         created=meta.creation_timestamp,
-        is_deleting=meta.deletion_timestamp is not None,
+        deleting_since=meta.deletion_timestamp,
         annotations=item.annotations,
         labels=item.labels,
         conditions=_conditions(item.status),

@@ -13,7 +13,7 @@ def of_nodes(count: int, reason: str = "R") -> list[TellEvent]:
     return [msgspec.structs.replace(NEWS, reason=reason, message=f"node {number}") for number in range(count)]
 
 
-def test_what_was_told_is_not_told_again_before_a_minute_is_over() -> None:
+def test_what_was_told_is_not_told_again_for_a_while() -> None:
     news = News()
     assert news.worth_telling([NEWS, NEWS], 0.0) == [NEWS]
     assert news.worth_telling([NEWS], AGAIN_AFTER_SECONDS - 0.1) == []

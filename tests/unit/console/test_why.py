@@ -34,7 +34,7 @@ def test_a_healthy_node_is_explained_too() -> None:
     answer = at_the_desk(scene)
     (told,) = answer.checks
     assert (told.state, told.mode, closed(told)) == ("Healthy", "Automatic", [])
-    assert len(told.gates) == 8
+    assert len(told.gates) == 9
     assert answer.ready is not None
     assert (answer.ready.status, answer.ready.since) == ("True", START - timedelta(hours=1))
     assert answer.heartbeat == START

@@ -495,3 +495,81 @@ def test_the_remediation_of_a_control_plane_node_says_that_it_is_one() -> None:
     plan = plan_of(the_cluster(a_check(), *control_plane(2, sick=("x1",))))
     (start,) = of_type(plan, StartRemediation)
     assert start.body["metadata"]["labels"][medik8s.IS_CONTROL_PLANE] == ""
+
+
+# What nodes say of limits stays the same while the counts change
+
+
+@pytest.mark.parametrize(
+    ("guards", "reason", "message"),
+    [
+        ({"maxInFlight": 1}, "InFlight", "no more nodes may be remediated: at most 1 at once"),
+        (
+            {"failureDomains": [{"label": ZONE, "maxInFlight": 1}]},
+            "FailureDomain",
+            f"no more nodes with {ZONE}=a may be remediated: at most 1 at once",
+        ),
+        (
+            {"rateLimit": {"remediations": 1, "per": "1h"}},
+            "RateLimit",
+            "no more nodes may be newly remediated: at most 1 within 1h",
+        ),
+        (
+            {"flapDamping": {"remediations": 1, "within": "1h"}},
+            "Flapping",
+            "the node may not be remediated once more: at most 1 times within 1h",
+        ),
+    ],
+)
+def test_a_limit_is_told_without_the_count(guards: Any, reason: str, message: str) -> None:
+    history = [{"node": "n1", "started": "2029-12-31T23:59:00Z"}]
+    for count in (1, 2):
+        foos = [a_remediation(f"w{place}") for place in range(1, count + 1)]
+        check = a_check(guards=guards, status={"history": history})
+        labels = {ZONE: "a"}
+        plan = plan_of(the_cluster(check, ill("n1", labels=labels), *healthy(9, labels=labels), foos=foos))
+        assert (node_of(plan, "n1").reason, node_of(plan, "n1").message) == (reason, message)
+
+
+# A creation whose answer was lost: there may be a remediation that nobody has seen yet
+
+
+def lost(*nodes: str, check: str = "workers") -> dict[str, Failure]:
+    return {
+        f"remediate {node}": Failure(why="timeout", times=1, again_in=SECOND, check=check, node=node) for node in nodes
+    }
+
+
+@pytest.mark.parametrize(
+    "guards", [{"maxInFlight": 1}, {"failureDomains": [{"label": ZONE, "maxInFlight": 1}]}], ids=["all", "domain"]
+)
+def test_a_node_whose_creation_may_have_worked_counts_for_others_and_not_for_itself(guards: Any) -> None:
+    check = a_check(guards=guards)
+    nodes = [ill("n1", labels={ZONE: "a"}), ill("n2", labels={ZONE: "a"}), *healthy(9)]
+    assert started(plan_of(the_cluster(check, *nodes, failures=lost("n2")))) == ["n2"]
+    assert started(plan_of(the_cluster(check, *nodes, failures=lost("n1", "n2")))) == []
+    assert started(plan_of(the_cluster(check, *nodes))) == ["n1"]
+
+
+def test_a_creation_that_may_have_worked_counts_for_its_own_check_only() -> None:
+    check = a_check(guards={"maxInFlight": 1})
+    cluster = the_cluster(check, ill("n1"), ill("n2"), *healthy(9), failures=lost("n2", check="another"))
+    assert started(plan_of(cluster)) == ["n1"]
+
+
+def test_a_control_plane_node_whose_creation_may_have_worked_holds_back_the_others() -> None:
+    labels = {"node-role.kubernetes.io/control-plane": ""}
+    nodes = [ill("c1", labels=labels), ill("c2", labels=labels), *healthy(5, labels=labels)]
+    plan = plan_of(the_cluster(a_check(), *nodes, failures=lost("c2")))
+    assert (started(plan), node_of(plan, "c1").reason) == (["c2"], "ControlPlane")
+
+
+# What is being created right now
+
+
+def test_a_node_whose_remediation_is_being_created_is_not_healthy() -> None:
+    """Though it shows nothing that is wrong any more, and nothing of it is to be seen yet."""
+    (action,) = of_type(plan_of(the_cluster(a_check(), ill("w1"), *healthy(5, "x"))), StartRemediation)
+    plan = plan_of(the_cluster(a_check(minHealthy=5), ill("n1"), *healthy(5), underway=(action,)))
+    assert (started(plan), node_of(plan, "n1").reason) == ([], "Threshold")
+    assert gate_of(plan, "Threshold").value == "4 healthy"

@@ -3,11 +3,13 @@
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from defib.model import medik8s
 from defib.model.action import HoldLock, MarkRemediation, ReleaseLock, StartRemediation, WriteStatus
 from defib.model.health_check import NodeHealthCheck
+from defib.model.meta import Unstructured
 from tests.builders import HOUR, MINUTE, SECOND, T0
 from tests.unit.decide.checks import (
     BAR,
@@ -18,12 +20,14 @@ from tests.unit.decide.checks import (
     a_lock,
     a_remediation,
     a_template,
+    after,
     healthy,
     ill,
     node_of,
     of_type,
     plan_of,
     started,
+    template_ref,
     the_cluster,
     told,
 )
@@ -318,3 +322,42 @@ def test_while_a_remediation_is_being_deleted_its_step_waits_for_it() -> None:
     foos = [a_remediation("n1", deleting=True)]
     plan = plan_of(the_cluster(a_check(), ill("n1"), *healthy(2), foos=foos))
     assert (started(plan), node_of(plan, "n1").reason) == ([], "WaitsForDeletion")
+
+
+# A template that is renamed midway
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_remediation_in_the_place_of_a_step_is_that_steps_though_its_template_is_called_otherwise_by_now(
+    many: bool,
+) -> None:
+    renamed = a_check(remediationTemplate=template_ref("new"))
+    templates = [a_template("new", many=many)]
+    (creation,) = of_type(plan_of(the_cluster(renamed, ill("n1"), *healthy(5), templates=templates)), StartRemediation)
+    there = a_remediation("n1", name=creation.body["metadata"]["name"], template="old")
+    plan = plan_of(the_cluster(renamed, ill("n1"), *healthy(5), templates=templates, foos=[there]))
+    assert (started(plan), node_of(plan, "n1").reason) == ([], "Remediating")
+    late = the_cluster(renamed, ill("n1"), *healthy(5), templates=templates, foos=[there], now=T0 + HOUR)
+    plan = plan_of(late)
+    assert [mark.annotations.keys() for mark in of_type(plan, MarkRemediation)] == [{medik8s.TIMED_OUT}]
+    assert node_of(plan_of(after(late, plan)), "n1").reason == "NoTemplateLeft"
+
+
+def test_a_remediation_of_one_step_is_not_in_the_place_of_another() -> None:
+    ladder = a_check(escalatingRemediations=a_ladder(("foo", "1m"), ("bar", "1m", BAR_TEMPLATE)))
+    there = a_remediation("n1", annotations={medik8s.TIMED_OUT: "2030-01-01T00:00:00Z"})
+    assert [
+        one.kind
+        for one in of_type(plan_of(the_cluster(ladder, ill("n1"), *healthy(5), foos=[there])), StartRemediation)
+    ] == [BAR]
+
+
+def test_a_remediation_of_another_name_or_namespace_is_in_nobodys_place() -> None:
+    renamed = a_check(remediationTemplate=template_ref("new"))
+    for there in (a_remediation("n1", name="n1-other", template="old"), elsewhere(a_remediation("n1", template="old"))):
+        cluster = the_cluster(renamed, ill("n1"), *healthy(5), templates=[a_template("new")], foos=[there])
+        assert started(plan_of(cluster)) == ["n1"]
+
+
+def elsewhere(item: Unstructured) -> Unstructured:
+    return msgspec.structs.replace(item, metadata=msgspec.structs.replace(item.metadata, namespace="elsewhere"))

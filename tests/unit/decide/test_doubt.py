@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
+from defib.decide.plan import Plan
 from defib.model import medik8s
+from defib.model.action import HoldLock, MarkRemediation, ReleaseLock
 from defib.model.cluster import Blindness, Unread
 from defib.model.meta import Meta
 from defib.model.node import Lease, LeaseSpec
-from tests.builders import MINUTE, SECOND, T0
+from tests.builders import HOUR, MINUTE, SECOND, T0
 from tests.unit.decide.checks import (
+    BAR_TEMPLATE,
     a_check,
     a_lock,
     a_remediation,
@@ -20,9 +23,11 @@ from tests.unit.decide.checks import (
     healthy,
     ill,
     node_of,
+    of_type,
     plan_of,
     started,
     status_of,
+    template_ref,
     the_cluster,
     written,
 )
@@ -161,3 +166,41 @@ def test_what_was_begun_is_not_forgotten_when_we_may_no_longer_see_remediations(
     assert node_of(plan, "n1").remediations
     assert (status_of(plan).phase, condition_of(plan, "Disabled").reason) == ("Disabled", "MissingPermission")
     assert "foos is forbidden" in written(plan)["reason"]
+
+
+def test_nothing_times_out_while_we_doubt_our_sight() -> None:
+    foos, lock = [a_remediation("n1")], a_lock("n1", "NodeHealthCheck-workers")
+    late = T0 + 31 * MINUTE
+
+    def plan(**more: Any) -> Plan:
+        return plan_of(the_cluster(a_check(), ill("n1"), *healthy(5), now=late, foos=foos, locks=[lock], **more))
+
+    in_doubt = plan(doubts=("our clock is wrong",))
+    assert of_type(in_doubt, MarkRemediation) == of_type(in_doubt, ReleaseLock) == []
+    assert len(of_type(in_doubt, HoldLock)) == 1
+    entry = node_of(in_doubt, "n1")
+    assert entry.reason == "Remediating"
+    assert entry.message == (
+        "FooRemediation ns/n1 has not brought the node back in time, as far as we can tell; "
+        "it is not given up yet: we do not trust our own sight: our clock is wrong"
+    )
+    assert in_doubt.wake_at == late + SECOND
+    assert node_of(plan(), "n1").reason == "TimedOut"
+
+
+def test_a_remediation_that_cannot_be_read_is_a_doubt_for_the_checks_that_make_such() -> None:
+    bars = a_check("bars", remediationTemplate=template_ref("bar", BAR_TEMPLATE), selector={"matchLabels": {"x": "y"}})
+    nodes = [ill("n1"), ill("n2", labels={"x": "y"}), *healthy(9), *healthy(9, "v", labels={"x": "y"})]
+    foos = a_check("foos", selector={"matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]})
+    unread = (Unread("foos", "ns/n9", "it is garbled"),)
+    plan = plan_of(the_cluster([foos, bars], *nodes, unread=unread))
+    assert started(plan) == ["n2"]
+    assert gate_of(plan, "SelfDoubt", check="foos").message == (
+        "we do not trust our own sight: foos ns/n9 cannot be read: it is garbled"
+    )
+
+
+def test_a_lock_of_ours_from_the_future_is_renewed() -> None:
+    lock = a_lock("n1", "NodeHealthCheck-workers", renewed=T0 + 3 * HOUR)
+    plan = plan_of(the_cluster(a_check(), ill("n1"), *healthy(5), foos=[a_remediation("n1")], locks=[lock]))
+    assert len(of_type(plan, HoldLock)) == 1

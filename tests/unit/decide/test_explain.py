@@ -34,7 +34,17 @@ def test_a_healthy_node_has_a_verdict_and_the_gates_of_its_check() -> None:
     one = verdict(the_cluster(a_check(), ILL, *WELL), "n2")
     assert (one.state, one.reason, one.since) == (State.HEALTHY, "Healthy", LONG_AGO)
     assert one.check == "workers"
-    assert open_gates(one) == ["Disabled", "Brake", "Paused", "Mode", "SelfDoubt", "Threshold", "Storm", "Upgrade"]
+    assert open_gates(one) == [
+        "Disabled",
+        "BeingDeleted",
+        "Brake",
+        "Paused",
+        "Mode",
+        "SelfDoubt",
+        "Threshold",
+        "Storm",
+        "Upgrade",
+    ]
 
 
 def test_a_healthy_node_shows_what_would_hold_it_back() -> None:
@@ -58,7 +68,7 @@ def test_a_node_whose_gates_nobody_asked_has_those_of_its_check() -> None:
     for cluster, node in ((the_cluster(a_check(), suspect, *WELL), "n1"), (remediated, "n1"), (recovered, "n2")):
         one = verdict(cluster, node)
         states[one.state] = len(one.gates)
-    assert states == {State.SUSPECT: 8, State.REMEDIATING: 8, State.RECOVERING: 8}
+    assert states == {State.SUSPECT: 9, State.REMEDIATING: 9, State.RECOVERING: 9}
 
 
 def test_a_node_has_one_verdict_for_every_check_that_selects_it() -> None:

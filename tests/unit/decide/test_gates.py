@@ -3,17 +3,20 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from defib.decide.rules import Rules
 from defib.model import medik8s
-from defib.model.cluster import Blindness
+from defib.model.cluster import Blindness, Unread
+from defib.model.health_check import NodeHealthCheck
 from tests.builders import HOUR, MINUTE, SECOND, T0, a_node
 from tests.unit.decide.checks import (
     BAR_TEMPLATE,
     a_check,
     a_ladder,
     a_remediation,
+    after,
     condition_of,
     ended,
     gate_of,
@@ -410,6 +413,7 @@ def test_a_node_that_is_held_back_lists_the_gates_of_the_check_and_its_own() -> 
     names = [gate.name for gate in plan.checks["workers"].verdicts["n1"].gates]
     assert names == [
         "Disabled",
+        "BeingDeleted",
         "Brake",
         "Paused",
         "Mode",
@@ -434,3 +438,41 @@ def test_every_gate_says_something_open_or_closed() -> None:
     plan = plan_of(the_cluster(a_check(), ill("n1"), *healthy(2)))
     assert all(gate.message and gate.is_open for gate in plan.checks["workers"].verdicts["n1"].gates)
     assert ended(plan) == []
+
+
+# A check that is being deleted
+
+
+def leaving(item: NodeHealthCheck) -> NodeHealthCheck:
+    return msgspec.structs.replace(item, metadata=msgspec.structs.replace(item.metadata, deletion_timestamp=T0))
+
+
+def test_a_check_that_is_being_deleted_begins_nothing_and_says_so() -> None:
+    plan = plan_of(the_cluster(leaving(a_check()), ill("n1"), *healthy(5)))
+    assert (started(plan), node_of(plan, "n1").reason) == ([], "BeingDeleted")
+    assert gate_of(plan, "BeingDeleted").message == "the check is being deleted"
+
+
+def test_a_check_that_is_being_deleted_still_cleans_up() -> None:
+    plan = plan_of(the_cluster(leaving(a_check()), *healthy(5), foos=[a_remediation("w1")]))
+    assert ended(plan) == ["w1"]
+
+
+def test_a_brake_that_cannot_be_read_is_on() -> None:
+    unread = (Unread("configmaps", "defib-system/defib-brake", "not valid UTF-8"),)
+    plan = plan_of(the_cluster(a_check(), ill("n1"), *healthy(5), unread=unread))
+    assert (started(plan), node_of(plan, "n1").reason) == ([], "Brake")
+    elsewhere = (
+        Unread("configmaps", "other/defib-brake", "not valid UTF-8"),
+        Unread("nodes", "defib-system/defib-brake", ""),
+    )
+    assert started(plan_of(the_cluster(a_check(), ill("n1"), *healthy(5), unread=elsewhere))) == ["n1"]
+
+
+def test_an_upgrade_that_was_noticed_in_the_future_was_noticed_now_and_gets_stuck_in_time() -> None:
+    entry = {"type": "Upgrading", "status": "True", "lastTransitionTime": "2999-01-01T00:00:00Z"}
+    check = a_check(status={"conditions": [entry]})
+    cluster = the_cluster(check, ill("n1"), *healthy(5), config=an_upgrade(until="2030-01-02T00:00:00Z"))
+    plan = plan_of(cluster, UPGRADE_RULES)
+    assert (started(plan), condition_of(plan, "Upgrading").last_transition_time) == ([], T0)
+    assert started(plan_of(after(cluster, plan, now=T0 + 3 * HOUR + SECOND), UPGRADE_RULES)) == ["n1"]

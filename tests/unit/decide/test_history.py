@@ -94,3 +94,12 @@ def test_the_memory_is_bounded_and_the_latest_stay() -> None:
     kept = status_of(plan).history or []
     assert started(plan) == []
     assert (len(kept), kept[-1].node) == (HISTORY_MAX, f"n{HISTORY_MAX + 199}")
+
+
+def test_what_was_written_down_as_yet_to_come_did_not_happen() -> None:
+    def plan(moment: str) -> list[str]:
+        status = {"history": [{"node": "x", "started": moment}]}
+        return started(plan_of(the_cluster(a_check(guards=RATE, status=status), ill("n1"), *healthy(5))))
+
+    assert plan("2030-01-01T00:01:00Z") == []  # clocks differ a little
+    assert plan("2030-01-01T00:01:01Z") == ["n1"]

@@ -9,7 +9,18 @@ from defib.model.cluster import Blindness, Cluster, Served
 from defib.model.meta import Meta, Unstructured
 from defib.model.node import Node
 from tests.builders import T0, a_node
-from tests.unit.decide.checks import KINDS, a_check, gate_of, healthy, ill, node_of, plan_of, started, the_cluster
+from tests.unit.decide.checks import (
+    KINDS,
+    a_check,
+    gate_of,
+    healthy,
+    ill,
+    node_of,
+    plan_of,
+    showing,
+    started,
+    the_cluster,
+)
 
 LABELS = {"node-role.kubernetes.io/control-plane": ""}
 CHECK = a_check(maxUnhealthy="100%")
@@ -143,3 +154,17 @@ def test_guards_of_etcd_that_are_not_followed_yet_cannot_be_asked() -> None:
     kinds = {kind: served for kind, served in OPENSHIFT.items() if kind != PODS}
     cluster = the_cluster(CHECK, *members(2), kinds=kinds, others={"budgets": {"b": a_budget(0)}})
     assert started(plan_of(cluster)) == []
+
+
+@pytest.mark.parametrize(("others", "starts"), [(1, []), (2, ["x"])])
+def test_a_node_that_is_ready_and_ill_otherwise_does_not_count_itself(others: int, starts: list[str]) -> None:
+    """Of three, one is down: it and another one are ready, and without it etcd would have no quorum."""
+    check = a_check(
+        maxUnhealthy="100%", unhealthyConditions=[{"type": "DiskPressure", "status": "True", "duration": "1s"}]
+    )
+    well = [a_node(f"cp{place}", labels=LABELS) for place in range(others)]
+    down = [ill(f"d{place}", labels=LABELS) for place in range(2 - others)]
+    x = showing(a_node("x", labels=LABELS), "DiskPressure", "True")
+    plan = plan_of(the_cluster(check, *well, *down, x))
+    assert started(plan) == starts
+    assert gate_of(plan, "Quorum", "x").value == f"{others} others ready"

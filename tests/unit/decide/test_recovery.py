@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from defib.model import medik8s
-from defib.model.action import ClearNodeAnnotation, EndRemediation, MarkRemediation, ReleaseLock
+from defib.model.action import ClearNodeAnnotation, EndRemediation, MarkRemediation, ReleaseLock, StartRemediation
 from defib.model.cluster import Blindness, Unread
 from defib.model.verdict import State
 from tests.builders import HOUR, MINUTE, SECOND, T0, a_node
@@ -399,3 +399,38 @@ def test_the_lock_of_a_check_whose_remediation_is_still_there_stays() -> None:
 def test_a_check_that_we_cannot_see_may_well_exist(more: dict[str, Any]) -> None:
     plan = plan_of(the_cluster(a_check(), *healthy(2), locks=[a_lock("w1", "NodeHealthCheck-gone")], **more))
     assert of_type(plan, ReleaseLock) == []
+
+
+# What a person wrote on a node is for all checks
+
+DISKS: dict[str, Any] = {"unhealthyConditions": [{"type": "DiskPressure", "status": "True", "duration": "1s"}]}
+
+
+@pytest.mark.parametrize("annotation", [medik8s.CONFIRMED_HEALTHY, "defib.dev/approved-until"])
+@pytest.mark.parametrize("how", ["unhealthy", "suspect", "owned", "starting"])
+def test_what_a_person_wrote_stays_while_another_check_has_to_do_with_the_node(annotation: str, how: str) -> None:
+    """The first check looks at disks only, and is done with the node."""
+    done = a_check("a", status={"unhealthyNodes": [{"name": "n1"}]}, **DISKS)
+    other = a_check("b", healthyDelay="-1s" if annotation != medik8s.CONFIRMED_HEALTHY else "1h")
+    words = {annotation: "2030-01-01T01:00:00Z"}
+    ailing = {"unhealthy": T0 - HOUR, "suspect": T0 - SECOND}
+    node = ill("n1", since=ailing[how], annotations=words) if how in ailing else a_node("n1", annotations=words)
+    more: dict[str, Any] = {}
+    if how == "owned":
+        more["foos"] = [a_remediation("n1", check="b", deleting=True)]
+    if how == "starting":
+        begun = plan_of(the_cluster(other, ill("n1"), *healthy(5)))
+        more["underway"] = tuple(of_type(begun, StartRemediation))
+    assert of_type(plan_of(the_cluster([done, other], node, *healthy(5), **more)), ClearNodeAnnotation) == []
+    well = the_cluster([done, other], a_node("n1", annotations=words), *healthy(5))
+    assert {one.annotation for one in of_type(plan_of(well), ClearNodeAnnotation)} == {annotation}
+
+
+def test_the_lock_of_a_node_stays_while_its_remediation_is_being_created() -> None:
+    begun = plan_of(the_cluster(a_check(), ill("n1"), *healthy(5)))
+    underway = tuple(of_type(begun, StartRemediation))
+    lock = a_lock("n1", "NodeHealthCheck-workers")
+    cluster = the_cluster(a_check(), a_node("n1"), *healthy(5), locks=[lock], underway=underway)
+    assert of_type(plan_of(cluster), ReleaseLock) == []
+    settled = the_cluster(a_check(), a_node("n1"), *healthy(5), locks=[lock])
+    assert [one.node for one in of_type(plan_of(settled), ReleaseLock)] == ["n1"]

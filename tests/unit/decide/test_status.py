@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from defib.decide.status import FIELDS
+from defib.model import medik8s
 from defib.model.action import WriteStatus
 from defib.model.health_check import CheckStatus
 from tests.builders import HOUR, MINUTE, SECOND, T0
@@ -256,3 +257,43 @@ def test_a_check_that_makes_no_sense_does_not_hold_up_others() -> None:
 def test_a_node_that_failed_to_recover_in_time_is_called_so_in_its_entry() -> None:
     plan = plan_of(the_cluster(a_check(), ill("n1"), *healthy(2), foos=[a_remediation("n1", created=T0 - HOUR)]))
     assert node_of(plan, "n1").reason == "TimedOut"
+
+
+# Very many nodes
+
+
+def test_a_status_of_more_than_a_thousand_nodes_has_no_messages_and_all_the_rest() -> None:
+    thousand = [ill(f"n{place}") for place in range(1000)]
+    assert all(node.message for node in status_of(plan_of(the_cluster(a_check(), *thousand))).unhealthy_nodes or ())
+    plan = plan_of(the_cluster(a_check(), *thousand, ill("one-more")))
+    nodes = status_of(plan).unhealthy_nodes or []
+    assert len(nodes) == 1001
+    assert {(node.reason, node.message) for node in nodes} == {("Threshold", "")}
+    assert status_of(plan).reason.endswith("of 1001 nodes are healthy, at least 510 must be")
+
+
+def test_a_status_lists_no_more_than_2500_nodes_first_those_with_remediations_then_the_longest_unhealthy() -> None:
+    foos = [a_remediation(name) for name in ("late", "later")]
+    young = [
+        ill("late", since=T0 - 10 * MINUTE),
+        ill("later", since=T0 - 9 * MINUTE),
+        ill("spare", since=T0 - HOUR / 2),
+    ]
+    plan = plan_of(the_cluster(a_check(), *young, *(ill(f"n{place:04}") for place in range(2600)), foos=foos))
+    names = [node.name for node in status_of(plan).unhealthy_nodes or ()]
+    assert names == ["late", "later", *(f"n{place:04}" for place in range(2498))]
+    assert status_of(plan).unhealthy_count == written(plan)["unhealthyCount"] == 2603
+
+
+def test_an_event_of_a_node_without_a_message_says_its_reason() -> None:
+    excluded = ill("x", labels={medik8s.EXCLUDED: "true"})
+    check = a_check(maxUnhealthy="100%")
+    plan = plan_of(the_cluster(check, excluded, *(ill(f"n{place}") for place in range(1000))))
+    (write,) = of_type(plan, WriteStatus)
+    assert [tell.message for tell in write.tells if tell.reason == "RemediationSkipped"] == ["node x: Excluded"]
+
+
+def test_a_condition_that_changed_in_the_future_has_changed_now() -> None:
+    entry = {"type": "Disabled", "status": "False", "lastTransitionTime": "2999-01-01T00:00:00Z"}
+    plan = plan_of(the_cluster(a_check(status={"conditions": [entry]}), *healthy(5)))
+    assert condition_of(plan, "Disabled").last_transition_time == T0

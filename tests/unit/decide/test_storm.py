@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.builders import HOUR, MINUTE, SECOND, T0
-from tests.unit.decide.checks import a_check, gate_of, healthy, ill, node_of
+from tests.unit.decide.checks import a_check, after, gate_of, healthy, ill, node_of, plan_of, started, the_cluster
 from tests.unit.decide.world import World
 
 
@@ -147,3 +147,18 @@ def test_a_storm_that_the_go_operator_has_recorded_goes_on() -> None:
     world.wait(MINUTE + SECOND)
     assert world.in_flight() == {"n1"}
     assert "StormRecoveryStarted" not in world.told()
+
+
+def test_a_cooldown_of_no_time_is_none() -> None:
+    world = stormy(stormCooldownDuration="0s")
+    world.settle()
+    assert world.status().condition("StormActive") is None
+
+
+def test_a_cooldown_that_began_in_the_future_begins_now() -> None:
+    future = {"status": "True", "lastTransitionTime": "2999-01-01T00:00:00Z"}
+    status = {"conditions": [{"type": kind} | future for kind in ("StormActive", "StormCooldownActive")]}
+    cluster = the_cluster(a_check(stormCooldownDuration="1m", status=status), ill("n1"), *healthy(5))
+    plan = plan_of(cluster)
+    assert (node_of(plan, "n1").reason, gate_of(plan, "Storm").opens_at) == ("Storm", T0 + MINUTE)
+    assert started(plan_of(after(cluster, plan, now=T0 + MINUTE))) == ["n1"]
