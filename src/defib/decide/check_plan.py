@@ -15,6 +15,7 @@ from defib.decide.recovery import plan_gone, plan_recovering, plan_unreadable, t
 from defib.decide.status import Standing, broken_status, patch_for, status_of
 from defib.decide.storm import storm
 from defib.decide.templates import LOOKING, Disabled, shows_what_was_begun, why_unusable
+from defib.decide.topology import unsupported
 from defib.decide.unhealthy import Ill, NodePlan, plan_suspect, plan_unhealthy, plan_unselected
 from defib.decide.view import View, classify, look
 from defib.model.action import Action, TellEvent, WriteStatus, to_start
@@ -86,7 +87,8 @@ class Sharing(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan_check(known: Known, check: Check, sharing: Sharing) -> CheckPlan:
     ground, census = sharing.ground, sharing.censuses[check.name]
-    disabled = unasked(ground.cluster) or conflict(ground.cluster) or why_unusable(check, ground)
+    cluster = ground.cluster
+    disabled = unasked(cluster) or unsupported(cluster) or conflict(cluster) or why_unusable(check, ground)
     if disabled is not None and disabled.reason == LOOKING:
         return CheckPlan(known=known, status=known.status, gates=(disabled_gate(disabled),), census=census)
     if disabled is not None and not shows_what_was_begun(check, ground):

@@ -4,7 +4,8 @@ from typing import Any
 
 from defib.decide.quorum import CLUSTER_VERSION
 from defib.decide.templates import LOOKING, Disabled
-from defib.model.cluster import Cluster
+from defib.decide.topology import INFRASTRUCTURE
+from defib.model.cluster import Cluster, Served
 from defib.model.health_check import KindRef
 from defib.model.meta import Unstructured
 
@@ -15,7 +16,10 @@ TERMINATING = "Terminating"
 
 def unasked(cluster: Cluster) -> Disabled | None:
     """Before we know whether this is an OpenShift, with guards of its own, nothing may be begun."""
-    kind = next((kind for kind in (CLUSTER_VERSION, MACHINE_HEALTH_CHECK) if kind not in cluster.kinds), None)
+    asked = [CLUSTER_VERSION, MACHINE_HEALTH_CHECK]
+    if isinstance(cluster.kinds.get(CLUSTER_VERSION), Served):
+        asked.append(INFRASTRUCTURE)
+    kind = next((kind for kind in asked if kind not in cluster.kinds), None)
     return Disabled(LOOKING, f"{kind} is being looked for") if kind is not None else None
 
 

@@ -10,6 +10,7 @@ from defib.decide.machine_checks import MACHINE_HEALTH_CHECK
 from defib.decide.plan import NOTHING, Plan, decide
 from defib.decide.quorum import CLUSTER_VERSION
 from defib.decide.rules import Rules
+from defib.decide.topology import INFRASTRUCTURE
 from defib.model import medik8s
 from defib.model.action import Action, EndRemediation, StartRemediation, WriteStatus
 from defib.model.cluster import Cluster, Missing, Served
@@ -28,7 +29,7 @@ KINDS: dict[KindRef, Served | Missing] = {
     FOO_TEMPLATE: Served("footemplates", namespaced=True),
     BAR: Served("bars", namespaced=True),
     BAR_TEMPLATE: Served("bartemplates", namespaced=True),
-    **{kind: Missing("this is no OpenShift") for kind in (CLUSTER_VERSION, MACHINE_HEALTH_CHECK)},
+    **{kind: Missing("this is no OpenShift") for kind in (CLUSTER_VERSION, INFRASTRUCTURE, MACHINE_HEALTH_CHECK)},
 }
 LONG_AGO = T0 - timedelta(hours=1)
 

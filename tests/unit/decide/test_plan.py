@@ -5,7 +5,9 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from defib.decide.machine_checks import MACHINE_HEALTH_CHECK
 from defib.decide.plan import NOTHING, decide
+from defib.decide.quorum import CLUSTER_VERSION
 from defib.decide.rules import Rules
 from defib.decide.wanted import wanted_kinds
 from defib.model import medik8s
@@ -90,14 +92,14 @@ def test_the_kinds_of_all_checks_are_wanted_and_what_guards_etcd_where_there_is_
         kind: Served("x", namespaced=False) for kind, what in KINDS.items() if isinstance(what, Missing)
     }
     more = wanted_kinds(plan, the_cluster(a_check(), kinds=openshift), Rules())
-    assert {kind.name for kind in more.keys() - wanted.keys()} == {"PodDisruptionBudget", "Pod"}
+    assert {kind.name for kind in more.keys() - wanted.keys()} == {"PodDisruptionBudget", "Pod", "Infrastructure"}
 
 
 def test_nothing_is_wanted_while_there_are_no_checks() -> None:
     assert wanted_kinds(NOTHING, the_cluster([]), Rules()) == {}
 
 
-@pytest.mark.parametrize("kind", [kind for kind, what in KINDS.items() if isinstance(what, Missing)], ids=str)
+@pytest.mark.parametrize("kind", [CLUSTER_VERSION, MACHINE_HEALTH_CHECK], ids=str)
 def test_nothing_is_begun_before_it_is_known_whether_this_is_an_openshift(kind: object) -> None:
     kinds = {known: what for known, what in KINDS.items() if known != kind}
     assert plan_of(the_cluster(a_check(), ill("n1"), *healthy(2), kinds=kinds)).actions == ()
