@@ -5,6 +5,8 @@ and with it the operator: the next leader starts from what stands in the cluster
 """
 
 import asyncio
+import math
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
@@ -21,11 +23,12 @@ from defib.kube.client import Client
 from defib.kube.discovery import Discovery
 from defib.kube.errors import KubeError, Refused, ServerFailed, Throttled, Unreachable
 from defib.model import medik8s
-from defib.model.action import Action, EndRemediation, Failure, MovePod, StartRemediation, TellEvent
+from defib.model.action import Action, EndRemediation, Failure, MovePod, StartRemediation, TellEvent, WriteStatus
 from defib.model.mandate import Mandate
 
 log = structlog.get_logger("act")
 
+STATUS_PAUSE_SECONDS = 0.5
 TELLERS = 4  # Event objects must not take the place of remediations, however many there are
 UNTOLD_MAX = 1000
 TELLING_TRIES = 5
@@ -63,6 +66,8 @@ class Executor:
         self._last_pass = clock.monotonic()
         self._news = News()
         self._underway: dict[str, Action] = {}
+        self._statuses: dict[str, float] = {}  # when each check's was last begun to be written
+        self._waiting: deque[tuple[Action, Mandate]] = deque()  # of the last plan, those for which there was no place
         self._untold: dict[str, tuple[TellEvent, Mandate]] = {}
         self._tellers = 0
         self._group: asyncio.TaskGroup | None = None
@@ -79,13 +84,15 @@ class Executor:
     def carry_out(self, actions: Iterable[Action], mandate: Mandate) -> None:
         """Begin what can begin now, and come back at once.
 
-        `actions` is all that is wanted now: what failed and is not among them is forgotten. What does not fit, or
-        waits after a failure, is left to a later pass; `on_ended` and `next_retry` say when one makes sense.
+        `actions` is all that is wanted now: what failed or waits and is not among them is forgotten. What does not fit
+        begins when something else has ended. What rests after a failure is left to a later pass; `next_retry` says when
+        one makes sense.
         """
         assert self._group is not None, "nothing can be carried out before run() and after it"
         wanted = list(actions)
         now = self._last_pass = self._clock.monotonic()
         self._ledger.keep_only({action.key for action in wanted} | self._underway.keys(), now)
+        self._waiting.clear()
         if not wanted or not mandate.holds(now):
             return
         ready = self._ready(wanted, now)
@@ -94,17 +101,47 @@ class Executor:
             if action.key in self._underway or isinstance(action, TellEvent):  # two of a plan may have one key
                 continue
             if places.take(action):
-                self._underway[action.key] = action
-                self._group.create_task(self._perform(action, mandate), name=action.key)
+                self._begin(action, mandate)
+            else:
+                self._waiting.append((action, mandate))
         self.tell([action for action in ready if isinstance(action, TellEvent)], mandate)
+
+    def _begin(self, action: Action, mandate: Mandate) -> None:
+        assert self._group is not None
+        self._underway[action.key] = action
+        if isinstance(action, WriteStatus):
+            self._statuses[action.check] = self._clock.monotonic()
+        self._group.create_task(self._perform(action, mandate), name=action.key)
+
+    def _begin_waiting(self) -> None:
+        """A place has become free. Whoever is first in line takes it, or everybody waits for the next pass."""
+        places = self._places()
+        while self._waiting and self._group is not None:
+            action, mandate = self._waiting[0]
+            if action.key not in self._underway and not places.take(action):
+                return
+            self._waiting.popleft()
+            if action.key not in self._underway:
+                self._begin(action, mandate)
 
     def _ready(self, wanted: list[Action], now: float) -> list[Action]:
         rested = [
-            action for action in wanted if action.key not in self._underway and not self._ledger.must_wait(action, now)
+            action
+            for action in wanted
+            if action.key not in self._underway
+            and not self._ledger.must_wait(action, now)
+            and not self._is_too_soon(action, now)
         ]
         if not self._means.stop():
             return rested
         return [action for action in rested if not isinstance(action, StartRemediation | MovePod)]
+
+    def _is_too_soon(self, action: Action, now: float) -> bool:
+        """A status changes with everything that ends: while much is under way it is written now and then only."""
+        if not isinstance(action, WriteStatus):
+            return False
+        is_busy = any(isinstance(one, StartRemediation | EndRemediation) for one in self._underway.values())
+        return is_busy and now < self._statuses.get(action.check, -math.inf) + STATUS_PAUSE_SECONDS
 
     def _places(self) -> Places:
         return Places(self._terms.at_once, self._terms.starts_per_kind, self._underway.values())
@@ -150,6 +187,7 @@ class Executor:
         finally:
             del self._underway[action.key]
         self._ended(action, outcome)
+        self._begin_waiting()
 
     async def _attempt(self, action: Action, mandate: Mandate) -> Outcome:
         left = mandate.ends - self._clock.monotonic()

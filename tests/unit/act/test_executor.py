@@ -206,17 +206,48 @@ def test_whatever_is_lost_once_the_end_is_one_remediation_under_one_lock(effect:
     act(scenario)
 
 
-def test_only_so_many_run_at_once_and_the_next_pass_brings_the_rest() -> None:
+def test_only_so_many_run_at_once_and_the_rest_begins_as_they_end() -> None:
     async def scenario(stage: Stage, executor: Executor) -> None:
         starts = sick_nodes(stage, 10)
         executor.carry_out(starts, FOR_EVER)
         assert executor.underway == tuple(starts[:4])
         await seconds(0.1)
-        assert len(stage.foos()) == 4
-        executor.carry_out(starts, FOR_EVER)
-        assert executor.underway == tuple(starts[4:8])
+        assert len(stage.foos()) == 10
 
     act(scenario, Terms(at_once=8))
+
+
+def test_what_waits_for_a_place_is_forgotten_when_it_is_no_longer_wanted() -> None:
+    async def scenario(stage: Stage, executor: Executor) -> None:
+        starts = sick_nodes(stage, 10)
+        executor.carry_out(starts, FOR_EVER)
+        executor.carry_out(starts[:5], FOR_EVER)
+        await seconds(1)
+        assert len(stage.foos()) == 5
+
+    act(scenario, Terms(at_once=8))
+
+
+def test_a_status_is_written_now_and_then_while_much_is_under_way_and_at_once_when_nothing_is() -> None:
+    async def scenario(stage: Stage, executor: Executor) -> None:
+        def status(number: int) -> WriteStatus:
+            return WriteStatus(check="c1", uid="u", version=str(number), status={})
+
+        stage.break_creation(Hang())
+        (start,) = sick_nodes(stage, 1)
+        for number in range(10):
+            executor.carry_out([start, status(number)], FOR_EVER)
+            await seconds(0.1)
+        assert [asked for asked in stage.asked() if "nodehealthchecks" in asked][2:] == []
+        executor.carry_out([status(11)], FOR_EVER)
+        await seconds(15)  # the hanging start is given up
+        before = len(stage.asked())
+        executor.carry_out([status(12)], FOR_EVER)
+        executor.carry_out([status(13)], FOR_EVER)
+        await seconds(0.1)
+        assert len(stage.asked()) == before + 1
+
+    act(scenario)
 
 
 def test_a_kind_whose_creation_hangs_leaves_places_for_every_other() -> None:
