@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Generic
 
 import msgspec
 
 from defib.kube.client import EVERYTHING, Client, Deletion, Scope
 from defib.kube.decode import Event, UnreadableEvent
-from defib.kube.errors import AlreadyExists, NotFound
+from defib.kube.errors import AlreadyExists, NotFound, Throttled
 from defib.kube.kinds import Kind, R, Ref
 from defib.kube.transport import JSON, Request
 from defib.model.meta import Unstructured
@@ -119,5 +119,16 @@ class Changes(Generic[R]):
 async def watching(
     client: Client, kind: Kind[R], scope: Scope = EVERYTHING, *, since: str, seconds: int = 30
 ) -> AsyncIterator[Changes[R]]:
-    async with client.watch(kind, scope, since=since, seconds=seconds) as batches:
-        yield Changes(batches)
+    """A server that has just been given a kind may ask us to come later, even when it has already listed it."""
+    async with AsyncExitStack() as stack:
+        opened: list[AsyncIterator[list[Event[R] | UnreadableEvent]]] = []
+
+        async def is_open() -> bool:
+            try:
+                opened.append(await stack.enter_async_context(client.watch(kind, scope, since=since, seconds=seconds)))
+            except Throttled:
+                return False
+            return True
+
+        await eventually(is_open)
+        yield Changes(opened[0])
