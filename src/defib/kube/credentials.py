@@ -18,34 +18,11 @@ import msgspec
 
 from defib.clock import Clock
 from defib.kube.errors import BadConfig
+from defib.model.secret import Secret
 
 RECHECK_SECONDS = 60.0
 CERTIFICATE_BEGINS = "-----BEGIN CERTIFICATE-----"
 HEADER_TOKEN = "!#$&'*+-.^_`|~"  # noqa: S105 - the punctuation that a header's name may have, RFC 9110
-
-
-class Secret:
-    """A text that never shows itself; only `reveal` gives it away."""
-
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def reveal(self) -> str:
-        return self._text
-
-    def __repr__(self) -> str:
-        return "Secret(hidden)"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and self._text == other._text
-
-    def __hash__(self) -> int:
-        return hash(self._text)
-
-    def __bool__(self) -> bool:
-        return bool(self._text)
 
 
 class Encoded(Secret):

@@ -18,9 +18,10 @@ from typing import Annotated, Any
 import msgspec
 
 from defib.clock import Clock
-from defib.kube.credentials import Exec, KeyPair, Presented, Secret, bearer, is_clean_header
+from defib.kube.credentials import Exec, KeyPair, Presented, bearer, is_clean_header
 from defib.kube.errors import UNREADABLE, BadConfig
 from defib.kube.kubeconfig import Connection
+from defib.model.secret import Secret
 
 API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 RUN_SECONDS_MAX = 60.0

@@ -30,7 +30,6 @@ from defib.kube.credentials import (
     KeyPair,
     Password,
     Presented,
-    Secret,
     Source,
     Token,
     TokenFile,
@@ -43,6 +42,7 @@ from defib.kube.errors import UNREADABLE, BadConfig, Status, Unreachable
 from defib.kube.exec_plugin import ExecPlugin
 from defib.kube.kubeconfig import Connection, load_connection
 from defib.kube.transport import Request, Response
+from defib.model.secret import Secret
 
 CONNECT_SECONDS_MAX = 5.0
 KEEPALIVE_SECONDS = 30.0  # well below what API servers and load balancers allow

@@ -23,7 +23,6 @@ from defib.kube.credentials import (
     Login,
     Password,
     Pem,
-    Secret,
     Token,
     TokenFile,
     User,
@@ -31,6 +30,7 @@ from defib.kube.credentials import (
 )
 from defib.kube.errors import BadConfig
 from defib.kube.proxies import proxy_for
+from defib.model.secret import Secret
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"

@@ -12,6 +12,8 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import msgspec
 
+from defib.model.secret import Secret
+
 _HIDDEN = "[hidden]"
 _HIDES_IN_PLACE_FROM = 6  # characters: shorter ones may be part of any word, and a gap in it would tell them
 
@@ -60,27 +62,6 @@ class NotReady(msgspec.Struct, frozen=True):
 
 
 Readiness = Ready | NotReady
-
-
-class Secret:
-    """A text that never shows itself, and that no encoder can write; only `reveal` gives it away."""
-
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def reveal(self) -> str:
-        return self._text
-
-    def __repr__(self) -> str:
-        return "Secret(hidden)"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and self._text == other._text
-
-    def __hash__(self) -> int:
-        return hash(self._text)
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from defib.kube.credentials import Credentials, Fixed, KeyPair, Secret, bearer
+from defib.kube.credentials import Credentials, Fixed, KeyPair, bearer
 from defib.kube.errors import KubeError
 from defib.kube.http import connect
 from defib.kube.kubeconfig import load_connection
+from defib.model.secret import Secret
 from tests.contract.auth.desk import Desk, ask, encoded, said
 from tests.contract.auth.servers import LOOPBACK, ApiServer, Proxy
 

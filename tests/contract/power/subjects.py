@@ -10,7 +10,8 @@ import msgspec
 
 from defib.clock import SystemClock
 from defib.hollow.machine import Machine
-from defib.power.base import Credentials, Driver, Secret, Target
+from defib.model.secret import Secret
+from defib.power.base import Credentials, Driver, Target
 from defib.power.fence_agent import FenceAgent
 from defib.power.ipmi import Ipmi
 from defib.power.redfish import Redfish

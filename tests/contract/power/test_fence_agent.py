@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from defib.clock import SystemClock
-from defib.power.base import Accepted, Credentials, NotReady, PowerState, Ready, Refused, Secret, Target, Unknown
+from defib.model.secret import Secret
+from defib.power.base import Accepted, Credentials, NotReady, PowerState, Ready, Refused, Target, Unknown
 from defib.power.fence_agent import OUTPUT_BYTES_MAX, FenceAgent
 
 ENOUGH = 10.0

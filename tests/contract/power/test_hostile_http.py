@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from defib.clock import SystemClock
-from defib.power.base import Credentials, Driver, NotReady, PowerState, Refused, Secret, Target, Unknown
+from defib.model.secret import Secret
+from defib.power.base import Credentials, Driver, NotReady, PowerState, Refused, Target, Unknown
 from defib.power.https import BODY_BYTES_MAX
 from defib.power.redfish import Redfish
 from defib.power.webhook import Webhook

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from defib.clock import SystemClock
-from defib.power.base import Accepted, Credentials, NotReady, PowerState, Ready, Refused, Secret, Target, Unknown
+from defib.model.secret import Secret
+from defib.power.base import Accepted, Credentials, NotReady, PowerState, Ready, Refused, Target, Unknown
 from defib.power.redfish import Redfish
 from testbed.bmc.redfish import redfish
 from testbed.certificates import Authority

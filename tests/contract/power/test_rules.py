@@ -22,17 +22,8 @@ from defib.hollow.machine import (
     Unreachable,
     WrongPassword,
 )
-from defib.power.base import (
-    Accepted,
-    Credentials,
-    NotReady,
-    PowerState,
-    Ready,
-    Refused,
-    Secret,
-    Target,
-    Unknown,
-)
+from defib.model.secret import Secret
+from defib.power.base import Accepted, Credentials, NotReady, PowerState, Ready, Refused, Target, Unknown
 from tests.contract.bmc.machines import AT_ONCE, a_machine, expect_power
 from tests.contract.power.subjects import (
     Kind,

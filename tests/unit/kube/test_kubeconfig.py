@@ -8,19 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from defib.kube.credentials import (
-    ClientCertificate,
-    Encoded,
-    Exec,
-    Impersonation,
-    Password,
-    Secret,
-    Token,
-    TokenFile,
-    User,
-)
+from defib.kube.credentials import ClientCertificate, Encoded, Exec, Impersonation, Password, Token, TokenFile, User
 from defib.kube.errors import BadConfig
 from defib.kube.kubeconfig import Connection, load_connection
+from defib.model.secret import Secret
 
 
 def a_kubeconfig(**parts: Any) -> dict[str, Any]:

@@ -7,7 +7,8 @@ import pytest
 from rich.console import Console
 from rich.pretty import Pretty
 
-from defib.power.base import Credentials, Secret, Target
+from defib.model.secret import Secret
+from defib.power.base import Credentials, Target
 
 PASSWORD = "open-sesame"
 LOGIN = Credentials(username=Secret("admin"), password=Secret(PASSWORD), more={"token": Secret("blue-lagoon")})

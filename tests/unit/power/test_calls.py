@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from defib.clock import Clock
+from defib.model.secret import Secret
 from defib.power.base import (
     Accepted,
     Credentials,
@@ -17,7 +18,6 @@ from defib.power.base import (
     Reading,
     Ready,
     Refused,
-    Secret,
     Target,
     Unknown,
 )

@@ -3,7 +3,8 @@
 import pytest
 
 from defib.clock import SystemClock
-from defib.power.base import Credentials, NotReady, PowerState, Refused, Secret, Target
+from defib.model.secret import Secret
+from defib.power.base import Credentials, NotReady, PowerState, Refused, Target
 from defib.power.ipmi import Ipmi
 from defib.power.manual import Manual
 from defib.power.webhook import Webhook, signature
