@@ -96,6 +96,13 @@ def test_every_gate_that_can_be_closed_has_an_opener() -> None:
     assert named == OPENERS.keys()
 
 
+def test_the_guide_has_a_row_for_every_gate_and_for_no_other() -> None:
+    text = (Path(__file__).parents[3] / "docs/node-health-check.md").read_text()
+    table = text.partition("| gate | closed while |")[2].partition("\n\n")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == OPENERS.keys()
+
+
 def test_of_a_creation_that_fails_it_is_told_that_it_is_tried_again() -> None:
     (start,) = of_type(plan_of(the_cluster(a_check(), ILL, *WELL)), StartRemediation)
     failures = {start.key: Failure(why="quota", times=2, again_in=SECOND)}
