@@ -5,7 +5,7 @@ Observing, deciding and acting know nothing of each other; they meet here.
 
 import asyncio
 import os
-from collections import Counter, deque
+from collections import deque
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
@@ -14,38 +14,51 @@ import structlog
 
 from defib import __version__
 from defib.act.executor import Executor, Hooks, Terms
-from defib.act.outcome import Done, Failed, Outcome, Stale
+from defib.act.outcome import Done, Failed, Outcome, PowerChecked, PowerRead, PowerSwitched, Stale
 from defib.clock import Clock, SystemClock
 from defib.config import Settings
 from defib.decide.changes import Change, What, changes
 from defib.decide.defaults import NotNeeded, NotPossible, default_check, news_of
 from defib.decide.doubt import brake_reason
 from defib.decide.plan import NOTHING, Plan, decide
-from defib.decide.pod_failover import Failover, plan_failover
+from defib.decide.remediators import NO_WORK, plan_own_work
 from defib.decide.rules import Rules
 from defib.decide.upgrade import problems
 from defib.decide.wanted import wanted_kinds
+from defib.gauges import Gauges, series_of
 from defib.kube.client import Answer, Client, Scope
 from defib.kube.discovery import Discovery
 from defib.kube.errors import Forbidden, KubeError
 from defib.kube.http import connect
-from defib.kube.kinds import CONFIG_MAPS, LEASES, NODE_HEALTH_CHECKS, NODES, Kind
+from defib.kube.kinds import CONFIG_MAPS, LEASES, NODE_HEALTH_CHECKS, NODE_INCIDENTS, NODES, Kind
 from defib.kube.limits import Limits
 from defib.kube.transport import Request, Transport
 from defib.model import medik8s
-from defib.model.action import Action, AddDefaultCheck, MarkRemediation, StartRemediation, TellEvent, WriteStatus
-from defib.model.cluster import HEARTBEAT_NAMESPACE, Cluster, Wanted
+from defib.model.action import (
+    Action,
+    AddDefaultCheck,
+    CheckPower,
+    MarkRemediation,
+    ReadPower,
+    StartRemediation,
+    SwitchPower,
+    TellEvent,
+    WriteStatus,
+)
+from defib.model.cluster import HEARTBEAT_NAMESPACE, Cluster
 from defib.model.mandate import Mandate
 from defib.model.meta import Resource
 from defib.model.pod import PODS_ON
-from defib.model.pod_failover import REMEDIATION, TEMPLATE
+from defib.model.version import read_version
 from defib.observe.answers import ApiHealth
 from defib.observe.cache import HEARTBEATS_NAME, LOCKS_NAME, Cache
 from defib.observe.node_pods import NodePods
+from defib.observe.power_memory import PowerMemory
 from defib.observe.remediators import Remediators
 from defib.observe.steadiness import Steadiness
 from defib.observe.trigger import Trigger
 from defib.observe.watch import Patience
+from defib.power.registry import Drivers
 from defib.telemetry.metrics import Metrics
 from defib.web.server import CannotListen, Probes, overdue, serving
 
@@ -55,7 +68,6 @@ FIRST_CONTACT_SECONDS = 10.0
 STORY_LENGTH = 100
 ANNOUNCEMENTS_SECONDS = 30.0
 SETTLE_PASSES = 3.0  # after a change others get so many times the length of a pass: it is a quarter of the time at most
-FAILOVER_KINDS = dict.fromkeys((REMEDIATION, TEMPLATE), Wanted(can_wait=True))
 DEFAULT_CHECK_ADVICE = (
     "kubectl apply -f deploy/crds -f deploy/operator.yaml, start Defib again, or write a NodeHealthCheck"
 )
@@ -83,7 +95,9 @@ class Picture(msgspec.Struct, frozen=True):
 class Operator:
     """One replica. Everything it needs is handed in, so that it runs the same on any server and any clock."""
 
-    def __init__(self, transport: Transport, clock: Clock, settings: Settings, metrics: Metrics) -> None:
+    def __init__(
+        self, transport: Transport, clock: Clock, settings: Settings, metrics: Metrics, drivers: Drivers | None = None
+    ) -> None:
         self._clock = clock
         self._settings = settings
         self._metrics = metrics
@@ -92,13 +106,14 @@ class Operator:
         self._client = Client(transport, clock, limits=limits, on_answer=self._answered)
         self._cache = Cache(self._client, clock, self, Patience(stall_seconds=settings.watch_stall_seconds))
         self._cache.follow(NODE_HEALTH_CHECKS, optional=True)
+        self._cache.follow(NODE_INCIDENTS, optional=True)
         self._cache.follow(LEASES, Scope(namespace=settings.lock_namespace), name=LOCKS_NAME, optional=True)
         self._cache.follow(CONFIG_MAPS, Scope(namespace=settings.namespace), optional=True)
         # On its own client: that somebody's aggregated API is broken is no reason to doubt the API server.
         discovery = Discovery(Client(transport, clock, limits=limits, on_answer=self._counted))
         self._remediators = Remediators(self._cache, discovery, clock, self._trigger.changed)
         self._node_pods = NodePods(self._cache)
-        hooks = Hooks(stop=self._braked, note=self._wrote, on_ended=self._ended)
+        hooks = Hooks(stop=self._braked, note=self._wrote, on_ended=self._ended, drivers=drivers or Drivers(clock))
         terms = Terms(lock_namespace=settings.lock_namespace)
         self._executor = Executor(self._client, discovery, clock, hooks, terms)
         self._api_health = ApiHealth()
@@ -106,12 +121,14 @@ class Operator:
         self._rules = rules_of(settings)
         self._mandate = Mandate("alone")  # one replica: nobody else could have it
         self._has_seen_all = False
-        self._failover = Failover()
+        self._own = NO_WORK
         self._needs_default = settings.default_check == "on"  # until that is settled, once
         self._announcements = Announcements(clock)
         self._story: deque[Told] = deque(maxlen=STORY_LENGTH)
         self._last_pass = clock.monotonic()
-        self._measured: set[str] = set()
+        self._gauges = Gauges(metrics)
+        self._power = PowerMemory()
+        self._server = (0, 0)
         self.picture = Picture(self._cache.snapshot(clock.now()))
 
     async def first_contact(self) -> None:
@@ -128,6 +145,16 @@ class Operator:
                 ) from error
             except KubeError as error:
                 raise StartFailed(str(error)) from error
+        self._server = await self._ask_version()
+
+    async def _ask_version(self) -> tuple[int, int]:
+        """Some things Kubernetes learned late. A server that does not tell its version counts as a new one."""
+        try:
+            answer = await self._client.ask(Request(method="GET", path="/version"), deadline=FIRST_CONTACT_SECONDS)
+            return read_version(answer)
+        except (KubeError, msgspec.DecodeError) as error:
+            log.warning("server's version not known", why=str(error))
+            return (0, 0)
 
     async def run(self) -> None:
         """Watch and make passes until cancelled."""
@@ -161,8 +188,7 @@ class Operator:
         self._has_seen_all = self._has_seen_all or cluster.complete
         plan = self._decide(cluster) if self._has_seen_all else NOTHING
         self.picture = Picture(cluster, plan, tuple(self._story))
-        self._measure(cluster)
-        self._measure_checks(plan)
+        self._gauges.show(cluster, plan)
         self._last_pass = self._clock.monotonic()
         self._metrics.passed(self._last_pass - started)
         self._trigger.settle(SETTLE_PASSES * (self._last_pass - started))
@@ -176,6 +202,9 @@ class Operator:
             doubts=tuple(doubt for doubt in doubts if doubt),
             underway=self._executor.underway,
             failures=self._executor.failures,
+            power=self._power.seen,
+            fences=self._power.checks,
+            server=self._server,
         )
 
     def _decide(self, cluster: Cluster) -> Plan:
@@ -183,13 +212,14 @@ class Operator:
         plan = decide(cluster, self._rules, self.picture.plan)
         self._announcements.look(cluster, self._rules)
         self._metrics.decided(self._clock.monotonic() - started)
-        failover = self._failover = plan_failover(cluster, self._rules, self._failover)
-        self._remediators.want(wanted_kinds(plan, cluster, self._rules) | FAILOVER_KINDS)
-        self._node_pods.want(failover.nodes)
-        actions = (*plan.actions, *failover.actions, *self._default_check(cluster))
+        own = self._own = plan_own_work(cluster, self._rules, self._own)
+        self._remediators.want({**wanted_kinds(plan, cluster, self._rules), **own.kinds})
+        self._node_pods.want(own.nodes)
+        self._power.keep_only(own.fencing.open, cluster.nodes)
+        actions = (*plan.actions, *own.actions, *self._default_check(cluster))
         if self._settings.watch_only == "off":
             self._executor.carry_out(actions, self._mandate)
-        for moment in (plan.wake_at, failover.wake_at):
+        for moment in (plan.wake_at, *own.moments):
             if moment is not None:
                 self._trigger.wake_at(started + max((moment - cluster.now).total_seconds(), 0.0))
         self._trigger.wake_at(self._executor.next_retry)
@@ -231,47 +261,27 @@ class Operator:
                 self._metrics.old(action.node)
             case _, Failed():
                 self._metrics.action_failed(type(action).__name__)
+        self._remember(action, outcome)
         if not isinstance(action, TellEvent):
             self._trigger.changed()
+
+    def _remember(self, action: Action, outcome: Outcome) -> None:
+        match action, outcome:
+            case ReadPower(), PowerRead(reading, can_read):
+                self._power.read(action.incident_uid, reading, self._heartbeat(action.node), can_read=can_read)
+            case SwitchPower(), PowerSwitched(sent):
+                self._power.sent(action.incident.uid, sent)
+            case CheckPower(), PowerChecked(check):
+                self._power.checked(action.node, check)
+
+    def _heartbeat(self, node: str) -> datetime | None:
+        lease = self._cache.snapshot(self._clock.now()).heartbeat_of(node)
+        return lease.spec.renew_time if lease is not None else None
 
     def _settled_default(self, outcome: Done | Stale) -> None:
         self._needs_default = False
         if isinstance(outcome, Done) and outcome.result is not None:
             self._executor.tell([news_of(outcome.result, self._clock.now())], self._mandate)
-
-    def _measure(self, cluster: Cluster) -> None:
-        held = {"nodes": cluster.nodes, HEARTBEATS_NAME: cluster.heartbeats, LOCKS_NAME: cluster.locks}
-        held |= cluster.others
-        cached: Counter[str] = Counter()
-        for name, objects in held.items():
-            cached[series_of(name)] += len(objects)
-        aside = Counter(series_of(item.kind) for item in cluster.unread)
-        blind: dict[str, datetime] = {}
-        for blindness in sorted(cluster.blind, key=lambda one: one.since, reverse=True):
-            blind[series_of(blindness.kind)] = blindness.since
-        for kind in self._measured - cached.keys():
-            self._metrics.forget(kind)
-        self._measured = set(cached)
-        for kind, count in cached.items():
-            self._metrics.holds(kind, cached=count, set_aside=aside[kind])
-            self._metrics.blind(kind, blind.get(kind))
-
-    def _measure_checks(self, plan: Plan) -> None:
-        ongoing: set[tuple[str, str, str]] = set()
-        counts = {}
-        for name, check in plan.checks.items():
-            nodes = check.status.unhealthy_nodes or ()
-            started = [(node, one.resource) for node in nodes for one in node.remediations or ()]
-            ongoing |= {(node.name, resource.namespace, resource.kind) for node, resource in started}
-            counts[name] = (
-                check.status.observed_nodes or 0,
-                check.status.healthy_nodes or 0,
-                len(nodes),
-                sum(1 for node in nodes if node.remediations),
-                frozenset(gate.name for gate in check.gates if not gate.is_open),
-            )
-        self._metrics.checked(counts)
-        self._metrics.ongoing(ongoing)
 
     def _not_alive(self) -> tuple[str, ...]:
         limit = 2 * self._settings.resync_seconds + FIRST_CONTACT_SECONDS
@@ -307,11 +317,6 @@ class Operator:
         self._trigger.changed()
 
 
-def series_of(name: str) -> str:
-    """What a shelf is called in metrics. Those of single nodes are counted together: a series for each would be too many."""
-    return "pods" if name.startswith(PODS_ON) else name
-
-
 class Announcements:
     """Tells in the log of upgrades that somebody announced in a way that does not count. They rely on it."""
 
@@ -339,6 +344,9 @@ def rules_of(settings: Settings) -> Rules:
         brake_setting=settings.brake == "on",
         upgrade_signals=settings.upgrade_signals,
         upgrade_limit=timedelta(seconds=settings.upgrade_limit_seconds),
+        own_node=settings.node_name or "",
+        serves=frozenset(settings.serves),
+        fence_check_pause=timedelta(seconds=settings.fence_check_seconds),
     )
 
 

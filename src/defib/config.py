@@ -40,6 +40,8 @@ UPGRADE_SIGNALS = (
     "cluster-api",
 )
 
+SERVABLE = ("machine-annotation", "metal3-remediation", "machine-health-check")
+
 
 class About(msgspec.Struct, frozen=True):
     """Stands on a field of Settings: what it is for, and what it may be."""
@@ -127,6 +129,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             Duration("1m", "30d"),
         ),
     ] = 10800.0
+    node_name: Annotated[
+        str | None,
+        About(
+            "The node on which this replica runs. It never switches off the machine under itself.",
+            Name("the name of a node"),
+        ),
+    ] = None
+    serves: Annotated[
+        tuple[str, ...],
+        About(
+            "Triggers of other projects that are served too, for clusters in which nobody else does: "
+            "the annotation host.metal3.io/external-remediation on Machines, Metal3Remediations, "
+            "and MachineHealthChecks.",
+            Listed(SERVABLE),
+        ),
+    ] = ()
+    fence_check_seconds: Annotated[
+        float,
+        About(
+            "How often the way to the power of each node that a PowerCycleRemediationTemplate covers is tried.",
+            Duration("10s", "1d"),
+        ),
+    ] = 600.0
     log_format: Annotated[
         Literal["auto", "json", "pretty"],
         About(
@@ -167,7 +192,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         if self.default is None:
             return ""
         if isinstance(self.default, tuple):
-            return ",".join(self.default)
+            return ",".join(self.default) or "none"
         return duration(self.default) if isinstance(self.about.form, Duration) else str(self.default)
 
 

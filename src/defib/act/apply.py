@@ -10,10 +10,20 @@ from typing import Any
 import msgspec
 
 from defib.act.defaults import add_default_check
+from defib.act.fencing import (
+    delete_machine,
+    delete_node,
+    free_pod,
+    open_incident,
+    restore_node,
+    taint_node,
+    untaint_node,
+)
 from defib.act.locks import take_lock
 from defib.act.means import REQUEST_SECONDS, Means
 from defib.act.outcome import Done, Failed, Held, Outcome, Stale, Withheld
 from defib.act.pod_failover import move_pod, report_remediation, set_finalizers
+from defib.act.power import check_power, read_power, switch_power
 from defib.act.start import start_remediation
 from defib.kube.client import Deletion, JsonPatch, Merge
 from defib.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, ServerFailed, Unreachable
@@ -22,16 +32,27 @@ from defib.model import medik8s
 from defib.model.action import (
     Action,
     AddDefaultCheck,
+    CheckPower,
     ClearNodeAnnotation,
+    DeleteMachine,
+    DeleteNode,
     EndRemediation,
+    FreePod,
     HoldLock,
     MarkRemediation,
     MovePod,
+    OpenIncident,
+    PowerCycleAction,
+    ReadPower,
     ReleaseLock,
     ReportRemediation,
+    RestoreNode,
     SetFinalizers,
     StartRemediation,
+    SwitchPower,
+    TaintNode,
     TellEvent,
+    UntaintNode,
     WriteStatus,
 )
 from defib.model.mandate import Mandate
@@ -44,7 +65,7 @@ DIGEST_LENGTH = 16
 HTTP_UNPROCESSABLE = 422
 
 
-async def apply(means: Means, action: Action, mandate: Mandate) -> Outcome:  # noqa: C901, PLR0911  a case for each
+async def apply(means: Means, action: Action, mandate: Mandate) -> Outcome:  # noqa: C901, PLR0911, PLR0912  a case for each
     """Do it, under this mandate. Raises KubeError."""
     match action:
         case StartRemediation():
@@ -71,6 +92,33 @@ async def apply(means: Means, action: Action, mandate: Mandate) -> Outcome:  # n
             return await move_pod(means, action, mandate)
         case AddDefaultCheck():
             return await add_default_check(means, action)
+        case _:
+            return await apply_to_machine(means, action, mandate)
+
+
+async def apply_to_machine(means: Means, action: PowerCycleAction, mandate: Mandate) -> Outcome:  # noqa: C901, PLR0911  the same
+    """Those of a power cycle."""
+    match action:
+        case OpenIncident():
+            return await open_incident(means, action)
+        case SwitchPower():
+            return await switch_power(means, action, mandate)
+        case ReadPower():
+            return await read_power(means, action)
+        case CheckPower():
+            return await check_power(means, action)
+        case TaintNode():
+            return await taint_node(means, action, mandate)
+        case UntaintNode():
+            return await untaint_node(means, action)
+        case DeleteNode():
+            return await delete_node(means, action, mandate)
+        case RestoreNode():
+            return await restore_node(means, action)
+        case FreePod():
+            return await free_pod(means, action, mandate)
+        case DeleteMachine():
+            return await delete_machine(means, action, mandate)
 
 
 async def end_remediation(means: Means, action: EndRemediation, mandate: Mandate) -> Outcome:

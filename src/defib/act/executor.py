@@ -16,15 +16,39 @@ from defib.act.apply import apply
 from defib.act.ledger import Ledger
 from defib.act.means import Means, Note
 from defib.act.news import News
-from defib.act.outcome import Done, Failed, Held, Outcome, Stale, Taken, Withheld
+from defib.act.outcome import (
+    Done,
+    Failed,
+    Held,
+    Outcome,
+    PowerChecked,
+    PowerRead,
+    PowerSwitched,
+    Stale,
+    Taken,
+    Withheld,
+)
 from defib.act.places import Places, in_turn
 from defib.clock import Clock
 from defib.kube.client import Client
 from defib.kube.discovery import Discovery
 from defib.kube.errors import KubeError, Refused, ServerFailed, Throttled, Unreachable
 from defib.model import medik8s
-from defib.model.action import Action, EndRemediation, Failure, MovePod, StartRemediation, TellEvent, WriteStatus
+from defib.model.action import (
+    Action,
+    DeleteMachine,
+    DeleteNode,
+    EndRemediation,
+    Failure,
+    FreePod,
+    MovePod,
+    StartRemediation,
+    TaintNode,
+    TellEvent,
+    WriteStatus,
+)
 from defib.model.mandate import Mandate
+from defib.power.registry import Drivers
 
 log = structlog.get_logger("act")
 
@@ -32,14 +56,19 @@ STATUS_PAUSE_SECONDS = 0.5
 TELLERS = 4  # Event objects must not take the place of remediations, however many there are
 UNTOLD_MAX = 1000
 TELLING_TRIES = 5
+HELD_BY_THE_BRAKE = StartRemediation | MovePod | TaintNode | DeleteNode | FreePod | DeleteMachine
 
 
 class Hooks(msgspec.Struct, frozen=True, kw_only=True):
-    """`stop` says why nothing new may be started, or nothing; `note` hears of what we wrote; `on_ended` of each end."""
+    """`stop` says why nothing new may be started, or nothing; `note` hears of what we wrote; `on_ended` of each end.
+
+    `drivers` switch the power of machines.
+    """
 
     stop: Callable[[], str]
     note: Note
     on_ended: Callable[[Action, Outcome], None]
+    drivers: Drivers
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +87,7 @@ class Executor:
             lock_namespace=terms.lock_namespace,
             stop=hooks.stop,
             note=hooks.note,
+            drivers=hooks.drivers,
         )
         self._clock = clock
         self._on_ended = hooks.on_ended
@@ -134,7 +164,7 @@ class Executor:
         ]
         if not self._means.stop():
             return rested
-        return [action for action in rested if not isinstance(action, StartRemediation | MovePod)]
+        return [action for action in rested if not isinstance(action, HELD_BY_THE_BRAKE)]
 
     def _is_too_soon(self, action: Action, now: float) -> bool:
         """A status changes with everything that ends: while much is under way it is written now and then only."""
@@ -277,7 +307,7 @@ def _why_again(outcome: Outcome) -> str:
 
 def _why(outcome: Outcome) -> str:
     match outcome:
-        case Done():
+        case Done() | PowerRead() | PowerSwitched() | PowerChecked():
             return ""
         case Held(by):
             return f"its lock is held by {by}"

@@ -13,6 +13,7 @@ from defib.kube.kinds import Kind, R, Ref
 from defib.model.health_check import KindRef
 from defib.model.mandate import Mandate
 from defib.model.meta import Unstructured
+from defib.power.registry import Drivers
 
 REQUEST_SECONDS = 10.0  # so that an action has time left to look what became of a request without an answer
 
@@ -28,6 +29,7 @@ class Means(msgspec.Struct, frozen=True, kw_only=True):
     lock_namespace: str
     stop: Callable[[], str]
     note: Note
+    drivers: Drivers
 
     async def live(self, ref: Ref[R]) -> R | None:
         """As it is now, not as we remember it; None when it is not there."""

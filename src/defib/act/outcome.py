@@ -3,6 +3,7 @@
 import msgspec
 
 from defib.model.meta import Resource
+from defib.model.power import FenceCheck, Reading, Sent
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -35,6 +36,25 @@ class Withheld(msgspec.Struct, frozen=True):
     why: str
 
 
+class PowerRead(msgspec.Struct, frozen=True):
+    """The power of a machine was asked after. `can_read`: this driver can tell at all."""
+
+    reading: Reading
+    can_read: bool = True
+
+
+class PowerSwitched(msgspec.Struct, frozen=True):
+    """A command was sent, and was accepted or may have been."""
+
+    sent: Sent
+
+
+class PowerChecked(msgspec.Struct, frozen=True):
+    """The way to the power of a machine was tried."""
+
+    check: FenceCheck
+
+
 class Failed(msgspec.Struct, frozen=True):
     """It did not work. `may_pass`: a lost answer or a busy server, where the very same may work a moment later."""
 
@@ -43,4 +63,4 @@ class Failed(msgspec.Struct, frozen=True):
     retry_after_seconds: float = 0.0
 
 
-Outcome = Done | Stale | Held | Taken | Withheld | Failed
+Outcome = Done | Stale | Held | Taken | Withheld | PowerRead | PowerSwitched | PowerChecked | Failed

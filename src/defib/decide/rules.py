@@ -13,6 +13,9 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     brake_setting: bool = False
     upgrade_signals: tuple[str, ...] = ()
     upgrade_limit: timedelta = timedelta(hours=3)
+    own_node: str = ""  # the node on which this replica runs, if it knows
+    serves: frozenset[str] = frozenset()  # triggers of other projects that are served too
+    fence_check_pause: timedelta = timedelta(minutes=10)  # how often the power path of each covered node is tried
 
 
 # As upstream has them: how long a remediation may take where nobody says, how much longer its lock lasts, how many

@@ -7,9 +7,11 @@ import msgspec
 from defib.model import medik8s
 from defib.model.config_map import ConfigMap
 from defib.model.health_check import NodeHealthCheck
+from defib.model.incident import NodeIncident
 from defib.model.meta import Resource, Unstructured
 from defib.model.node import Lease, Node
 from defib.model.pod import Pod
+from defib.model.secret import SecretData
 
 R = TypeVar("R", bound=Resource)
 
@@ -74,6 +76,15 @@ NODE_HEALTH_CHECKS = Kind(
     namespaced=False,
     type=NodeHealthCheck,
 )
+NODE_INCIDENTS = Kind(
+    group="defib.dev",
+    version="v1alpha1",
+    plural="nodeincidents",
+    name="NodeIncident",
+    namespaced=False,
+    type=NodeIncident,
+)
+SECRETS = Kind(version="v1", plural="secrets", name="Secret", namespaced=True, type=SecretData)
 
 
 def metadata_only(kind: Kind[R]) -> Kind[Resource]:

@@ -7,6 +7,8 @@ import msgspec
 
 from defib.model.health_check import KindRef, TemplateRef
 from defib.model.lock import Claim
+from defib.model.power import PowerPath, PowerState
+from defib.model.saved import Saved
 
 
 class Because(msgspec.Struct, frozen=True):
@@ -18,7 +20,7 @@ class Because(msgspec.Struct, frozen=True):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """One incarnation of one remediation."""
+    """One incarnation of one object."""
 
     kind: KindRef
     namespace: str
@@ -67,7 +69,7 @@ class EndRemediation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MarkRemediation(msgspec.Struct, frozen=True, kw_only=True):
-    """Set annotations on a remediation; None takes one away."""
+    """Set annotations on a remediation, or on what asks for one; None takes one away."""
 
     node: str
     target: Target
@@ -192,6 +194,141 @@ class MovePod(msgspec.Struct, frozen=True, kw_only=True):
         return f"move {self.uid}"
 
 
+class OpenIncident(msgspec.Struct, frozen=True, kw_only=True):
+    """Create the record of a failing node, before anything is done to it. `instead_of` is a closed one in its place."""
+
+    node: str
+    body: dict[str, Any]
+    instead_of: Target | None = None
+
+    @property
+    def key(self) -> str:
+        return f"open incident {self.node}"
+
+
+class SwitchPower(msgspec.Struct, frozen=True, kw_only=True):
+    """Write down in the incident what is about to be sent, if it is still the version that was judged; then send it.
+
+    Before it goes off, `cause` and node are read live; `unless_ready`: a node that is well again is left alone.
+    """
+
+    incident: Target
+    version: str
+    node: str
+    node_uid: str
+    path: PowerPath
+    power: PowerState
+    attempt: int
+    cause: Target
+    unless_ready: bool = False
+    after: datetime | None = None  # when the same was last sent, to no effect
+
+    @property
+    def key(self) -> str:
+        return f"power {self.power.value.lower()} {self.node}"
+
+
+class ReadPower(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask how the power is, once."""
+
+    incident_uid: str
+    node: str
+    path: PowerPath
+    after: datetime | None = None  # the reading that is known already
+
+    @property
+    def key(self) -> str:
+        return f"read power {self.node}"
+
+
+class CheckPower(msgspec.Struct, frozen=True, kw_only=True):
+    """Find out whether the power of a machine could be switched, if it had to be. Changes nothing."""
+
+    node: str
+    path: PowerPath
+    after: datetime | None = None  # when that was last tried
+
+    @property
+    def key(self) -> str:
+        return f"check power {self.node}"
+
+
+class TaintNode(msgspec.Struct, frozen=True, kw_only=True):
+    """Tell Kubernetes that a machine is out of service. Only with a proof in the incident, which is read live."""
+
+    incident: Target
+    node: str
+    node_uid: str
+
+    @property
+    def key(self) -> str:
+        return f"taint {self.node}"
+
+
+class UntaintNode(msgspec.Struct, frozen=True, kw_only=True):
+    """Take our out-of-service taint away again."""
+
+    node: str
+    node_uid: str
+
+    @property
+    def key(self) -> str:
+        return f"untaint {self.node}"
+
+
+class DeleteNode(msgspec.Struct, frozen=True, kw_only=True):
+    """Delete the Node of a machine that is down, if it has nothing that was not saved. Only with a proof, as above."""
+
+    incident: Target
+    node: str
+    node_uid: str
+    saved: Saved
+
+    @property
+    def key(self) -> str:
+        return f"delete node {self.node}"
+
+
+class RestoreNode(msgspec.Struct, frozen=True, kw_only=True):
+    """Give a Node that has come back what it had before; what it has got meanwhile stays."""
+
+    node: str
+    node_uid: str
+    saved: Saved
+
+    @property
+    def key(self) -> str:
+        return f"restore {self.node}"
+
+
+class FreePod(msgspec.Struct, frozen=True, kw_only=True):
+    """End a pod of a machine that is down: mark it as failed, and delete it without asking its kubelet."""
+
+    incident: Target
+    node: str
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def key(self) -> str:
+        return f"free {self.uid}"
+
+
+class DeleteMachine(msgspec.Struct, frozen=True, kw_only=True):
+    """Hand a machine that cannot be recovered to whoever replaces it: mark its host, then delete it."""
+
+    incident: Target
+    node: str
+    machine: Target
+    host: Target | None = None
+    mark: tuple[str, str] = ("", "")  # the annotation by which the host is not used again
+
+    @property
+    def key(self) -> str:
+        return f"delete machine {self.machine.uid}"
+
+
 class AddDefaultCheck(msgspec.Struct, frozen=True, kw_only=True):
     """Create a NodeHealthCheck and the template that it names, where the cluster has no check at all."""
 
@@ -205,6 +342,19 @@ class AddDefaultCheck(msgspec.Struct, frozen=True, kw_only=True):
         return f"add {self.check}"
 
 
+PowerCycleAction = (
+    OpenIncident
+    | SwitchPower
+    | ReadPower
+    | CheckPower
+    | TaintNode
+    | UntaintNode
+    | DeleteNode
+    | RestoreNode
+    | FreePod
+    | DeleteMachine
+)
+
 Action = (
     StartRemediation
     | EndRemediation
@@ -217,6 +367,7 @@ Action = (
     | SetFinalizers
     | ReportRemediation
     | MovePod
+    | PowerCycleAction
     | AddDefaultCheck
 )
 

@@ -9,8 +9,10 @@ import msgspec
 from defib.model.action import Action, Failure
 from defib.model.config_map import ConfigMap
 from defib.model.health_check import KindRef
+from defib.model.incident import INCIDENTS, NodeIncident
 from defib.model.meta import Resource, Unstructured
 from defib.model.node import Lease, Node
+from defib.model.power import FenceCheck, PowerSeen
 
 R = TypeVar("R", bound=Resource)
 
@@ -69,6 +71,9 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     doubts: tuple[str, ...] = ()  # why we should not trust our own sight, besides blindness
     underway: tuple[Action, ...] = ()  # begun and not ended: the world may change at any moment
     failures: Mapping[str, Failure] = {}  # by the key of an action
+    power: Mapping[str, PowerSeen] = {}  # by the UID of an incident
+    fences: Mapping[str, FenceCheck] = {}  # by node, when its power was last tried
+    server: tuple[int, int] = (0, 0)  # the API server's version; zero when nobody has asked
 
     def heartbeat_of(self, node: str) -> Lease | None:
         return self.heartbeats.get(f"{HEARTBEAT_NAMESPACE}/{node}")
@@ -81,6 +86,10 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         """The objects of a kind that was unknown at build time; none when the cluster does not have it."""
         served = self.kinds.get(kind)
         return self.all_of(served.collection, Unstructured).values() if isinstance(served, Served) else ()
+
+    def incidents(self) -> Mapping[str, NodeIncident]:
+        """By node, since each is named after its own."""
+        return self.all_of(INCIDENTS, NodeIncident)
 
     def config_map(self, key: str) -> ConfigMap | None:
         return self.all_of(CONFIG_MAPS, ConfigMap).get(key)

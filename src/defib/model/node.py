@@ -24,6 +24,12 @@ class Taint(Wire, frozen=True):
     time_added: datetime | None = None
 
 
+OUT_OF_SERVICE = (
+    "node.kubernetes.io/out-of-service"  # nothing runs there: pods and volumes may be taken from it at once
+)
+OUT_OF_SERVICE_TAINT = Taint(key=OUT_OF_SERVICE, value="nodeshutdown", effect="NoExecute")
+
+
 class NodeSpec(Wire, frozen=True):
     unschedulable: bool = False
     taints: list[Taint] | None = None

@@ -3,6 +3,7 @@
 from typing import Any
 
 from defib.model.meta import OwnerReference, Resource, Wire
+from defib.model.node import Taint
 
 MIRROR = "kubernetes.io/config.mirror"
 
@@ -12,13 +13,24 @@ _SHARED_BY_COPIES = frozenset(
 )
 
 
+class Toleration(Wire, frozen=True):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
 class PodSpec(Wire, frozen=True):
     node_name: str = ""
     volumes: list[dict[str, Any]] | None = None
+    priority: int = 0
+    tolerations: list[Toleration] | None = None
 
 
 class PodStatus(Wire, frozen=True):
     phase: str = ""
+    conditions: list[dict[str, Any]] | None = None
 
 
 class Pod(Resource, frozen=True):
@@ -41,6 +53,19 @@ class Pod(Resource, frozen=True):
     def is_mirror(self) -> bool:
         """It stands for a pod that the kubelet runs on its own; deleting it stops nothing."""
         return MIRROR in self.annotations
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether it stays for ever on a node with this taint."""
+        return any(
+            one.toleration_seconds is None
+            and one.effect in ("", taint.effect)
+            and (
+                one.key in ("", taint.key)
+                if one.operator == "Exists"
+                else (one.key, one.value) == (taint.key, taint.value)
+            )
+            for one in self.spec.tolerations or ()
+        )
 
     @property
     def holds_data(self) -> bool:

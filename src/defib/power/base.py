@@ -6,32 +6,17 @@ the time that the caller gave.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
-from enum import Enum
 from typing import ClassVar, Protocol, runtime_checkable
 
 import msgspec
 
+from defib.model.power import PowerState, Reading
 from defib.model.secret import Secret
+
+__all__ = ["PowerState", "Reading"]  # nouns of everybody, which drivers speak in
 
 _HIDDEN = "[hidden]"
 _HIDES_IN_PLACE_FROM = 6  # characters: shorter ones may be part of any word, and a gap in it would tell them
-
-
-class PowerState(Enum):
-    """What was read. UNKNOWN is everything that is not clearly one of the others, and never good for a proof."""
-
-    ON = "On"
-    OFF = "Off"
-    UNKNOWN = "Unknown"
-
-
-class Reading(msgspec.Struct, frozen=True):
-    """The power was so at `at` or later: it is the moment of the question, since nobody knows when it was looked up."""
-
-    state: PowerState
-    at: datetime
-    detail: str = ""
 
 
 class Accepted(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ Loading imports libraries and reads files, so it happens in a thread, and only f
 """
 
 import asyncio
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 
 import msgspec
@@ -21,10 +22,12 @@ class Unavailable(msgspec.Struct, frozen=True):
 
 
 class Drivers:
-    def __init__(self, clock: Clock, *, group: str = GROUP) -> None:
+    """`given` are drivers that somebody has made already, such as those of hollow machines."""
+
+    def __init__(self, clock: Clock, given: Mapping[str, Driver] | None = None, *, group: str = GROUP) -> None:
         self._clock = clock
         self._group = group
-        self._loaded: dict[str, Driver] = {}
+        self._loaded: dict[str, Driver] = dict(given or {})
         self._one_at_a_time = asyncio.Lock()
 
     async def named(self, name: str) -> Driver | Unavailable:

@@ -20,6 +20,7 @@ from defib.model.lock import Claim
 from defib.model.mandate import Mandate
 from defib.model.meta import Resource
 from defib.model.node import Lease
+from defib.power.registry import Drivers
 from defib.simulate.faults import Fault, RequestEffect
 from defib.simulate.in_process import InProcess
 from defib.simulate.server import ApiServer
@@ -76,6 +77,7 @@ class Stage(msgspec.Struct, kw_only=True):
     stop: Callable[[], str] = str  # nothing stops us
     heard: Callable[[Kind[Any], Resource], None] | None = None  # besides being noted
     then: Callable[[Action], None] | None = None  # what follows from an end
+    drivers: Drivers | None = None
 
     def means(self) -> Means:
         return Means(
@@ -85,6 +87,7 @@ class Stage(msgspec.Struct, kw_only=True):
             lock_namespace=LOCKS,
             stop=self._stop,
             note=self._note,
+            drivers=self.drivers or Drivers(self.clock),
         )
 
     def executor(self, terms: Terms | None = None, *, name: str = US) -> Executor:
@@ -94,6 +97,7 @@ class Stage(msgspec.Struct, kw_only=True):
             stop=self._stop,
             note=self._note,
             on_ended=self._on_ended,
+            drivers=self.drivers or Drivers(self.clock),
         )
         discovery = self.discovery if name == US else Discovery(client)
         return Executor(client, discovery, self.clock, hooks, terms or Terms())

@@ -1,0 +1,89 @@
+"""The power of a Metal3 host: asked for by an annotation of ours, read from what the baremetal operator says of it.
+
+The same four calls as a driver's, through the API server. The operator acts only on hosts that it may act on, and what
+it says of others is old: such a host is neither on nor off.
+"""
+
+from typing import ClassVar
+
+from defib.act.means import REQUEST_SECONDS, Means
+from defib.kube.client import Merge
+from defib.kube.errors import Conflict, KubeError, NotFound, ServerFailed, Unreachable
+from defib.kube.kinds import Ref
+from defib.model.meta import Unstructured
+from defib.model.metal3 import HOST, REBOOT_HARD, power_of, why_untouchable
+from defib.model.power import PowerState, Reading
+from defib.power.base import Accepted, NotReady, Outcome, Readiness, Ready, Refused, Target, Unknown
+
+_KEY = "key"
+_TRIES = 3  # losing a race against the baremetal operator is ordinary
+
+
+class Metal3:
+    can_read_state: ClassVar[bool] = True
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+
+    async def state(self, target: Target, within_seconds: float) -> Reading:  # noqa: ARG002  every request has its own
+        at = self._means.clock.now()
+        try:
+            host = await self._host(target)
+        except KubeError as error:
+            return Reading(PowerState.UNKNOWN, at, str(error))
+        if host is None:
+            return Reading(PowerState.UNKNOWN, at, f"there is no BareMetalHost {target.address}")
+        state, detail = power_of(host, target.options[_KEY])
+        return Reading(state, at, detail)
+
+    async def off(self, target: Target, within_seconds: float) -> Outcome:  # noqa: ARG002  the same
+        return await self._annotate(target, REBOOT_HARD)
+
+    async def on(self, target: Target, within_seconds: float) -> Outcome:  # noqa: ARG002  the same
+        """Only our own annotation goes: others may want the host to stay off."""
+        return await self._annotate(target, None)
+
+    async def check(self, target: Target, within_seconds: float) -> Readiness:  # noqa: ARG002  the same
+        try:
+            host = await self._host(target)
+        except KubeError as error:
+            return NotReady(str(error))
+        if host is None:
+            return NotReady(f"there is no BareMetalHost {target.address}")
+        why = why_untouchable(host)
+        return NotReady(why) if why else Ready()
+
+    async def _annotate(self, target: Target, value: str | None) -> Outcome:
+        for _ in range(_TRIES):
+            try:
+                host = await self._host(target)
+                if host is None:
+                    return Refused(f"there is no BareMetalHost {target.address}")
+                if value is not None and (why := why_untouchable(host)):
+                    return Refused(why)
+                await self._patch(host, target, value)
+            except (Conflict, NotFound):
+                continue
+            except (ServerFailed, Unreachable) as error:
+                return Unknown(str(error))
+            except KubeError as error:
+                return Refused(str(error))
+            return Accepted()
+        return Refused(f"BareMetalHost {target.address} changes faster than it can be annotated")
+
+    async def _patch(self, host: Unstructured, target: Target, value: str | None) -> None:
+        key = target.options[_KEY]
+        if host.annotations.get(key) == value:
+            return
+        meta = {"uid": host.uid, "resourceVersion": host.metadata.resource_version, "annotations": {key: value}}
+        ref = await self._ref(target)
+        written = await self._means.client.patch(ref, Merge({"metadata": meta}), deadline=REQUEST_SECONDS)
+        self._means.note(ref.kind, written)
+
+    async def _host(self, target: Target) -> Unstructured | None:
+        return await self._means.live(await self._ref(target))
+
+    async def _ref(self, target: Target) -> Ref[Unstructured]:
+        found = await self._means.discovery.find(HOST.group, HOST.name, HOST.version)
+        namespace, _, name = target.address.partition("/")
+        return found.at(name, namespace)

@@ -1,0 +1,143 @@
+"""The power of machines, by whichever way: the record first, then the command; a reading; a try whether it would work.
+
+What a driver answers is a value. What the API server answers, on the way there, is a KubeError as everywhere.
+"""
+
+import structlog
+
+from defib.act.means import REQUEST_SECONDS, Means
+from defib.act.metal3 import Metal3
+from defib.act.outcome import Failed, Outcome, PowerChecked, PowerRead, PowerSwitched, Stale, Withheld
+from defib.kube.client import Merge
+from defib.kube.errors import Conflict, NotFound
+from defib.kube.kinds import NODE_INCIDENTS, NODES, SECRETS
+from defib.model import medik8s
+from defib.model.action import CheckPower, ReadPower, SwitchPower
+from defib.model.mandate import Mandate
+from defib.model.power import METAL3, FenceCheck, PowerPath, PowerState, Reading, Sent
+from defib.model.secret import Secret
+from defib.power.base import Accepted, Credentials, Driver, NotReady, Refused, Target
+from defib.power.registry import Unavailable
+
+log = structlog.get_logger("act")
+
+COMMAND_SECONDS = 25.0  # fence agents wait until the machine is off before they answer
+READING_SECONDS = 8.0
+CA_KEY = "ca.crt"  # of the Secret: the certificates that a BMC is trusted by
+_USERNAME, _PASSWORD = "username", "password"
+
+
+async def switch_power(means: Means, action: SwitchPower, mandate: Mandate) -> Outcome:
+    """The record is compared and swapped before the command is sent: a replica that is too late loses, and sends nothing."""
+    if why := await _why_not(means, action):
+        return Stale(why)
+    if why := means.forbids_start(mandate) if action.power is PowerState.OFF else means.forbids(mandate):
+        return Withheld(why)
+    found = await _driver(means, action.node, action.path)
+    if isinstance(found, str):
+        return Failed(found)
+    driver, target = found
+    if lost := await _write_down(means, action, mandate):
+        return lost
+    return await _send(means, action, driver, target)
+
+
+async def _send(means: Means, action: SwitchPower, driver: Driver, target: Target) -> Outcome:
+    at = means.clock.now()
+    log.info("power is switched", node=action.node, power=action.power.value, attempt=action.attempt)
+    command = driver.off if action.power is PowerState.OFF else driver.on
+    match await command(target, COMMAND_SECONDS):
+        case Accepted():
+            return PowerSwitched(Sent(action.power, at))
+        case Refused(why):
+            return Failed(why)
+        case unknown:
+            log.warning("power may have been switched", node=action.node, power=action.power.value, why=unknown.why)
+            return PowerSwitched(Sent(action.power, at))
+
+
+async def _why_not(means: Means, action: SwitchPower) -> str:
+    """What has changed since an off was decided; empty when nothing has. Everything is read live. On is always right."""
+    if action.power is not PowerState.OFF:
+        return ""
+    cause = await means.address(action.cause.kind, action.cause.name, action.cause.namespace)
+    item = await means.live(cause) if cause is not None else None
+    if item is None or item.uid != action.cause.uid or item.metadata.deletion_timestamp is not None:
+        return f"{action.cause} is gone, or going"
+    if medik8s.TIMED_OUT in item.annotations:
+        return f"the time of {action.cause} is up"
+    if not action.node_uid:
+        return ""
+    node = await means.live(NODES.at(action.node))
+    if node is not None and node.uid != action.node_uid:
+        return f"node {action.node} is another one now"
+    return (
+        f"node {action.node} is ready again"
+        if action.unless_ready and node is not None and node.ready == "True"
+        else ""
+    )
+
+
+async def _write_down(means: Means, action: SwitchPower, mandate: Mandate) -> Stale | None:
+    command = {
+        "power": action.power.value,
+        "at": means.clock.now().isoformat(),
+        "attempt": action.attempt,
+        "token": mandate.token,
+    }
+    meta = {"uid": action.incident.uid, "resourceVersion": action.version}
+    patch = Merge({"metadata": meta, "status": {"command": command}})
+    ref = NODE_INCIDENTS.at(action.incident.name)
+    try:
+        incident = await means.client.patch(ref, patch, subresource="status", deadline=REQUEST_SECONDS)
+    except (Conflict, NotFound):
+        return Stale(f"{action.incident} is newer than what was judged")
+    means.note(NODE_INCIDENTS, incident)
+    return None
+
+
+async def read_power(means: Means, action: ReadPower) -> Outcome:
+    found = await _driver(means, action.node, action.path)
+    if isinstance(found, str):
+        return PowerRead(Reading(PowerState.UNKNOWN, means.clock.now(), found))
+    driver, target = found
+    return PowerRead(await driver.state(target, READING_SECONDS), can_read=driver.can_read_state)
+
+
+async def check_power(means: Means, action: CheckPower) -> Outcome:
+    """Whether it would work, and what is read: a machine that is alive and read as off has a BMC that lies."""
+    found = await _driver(means, action.node, action.path)
+    if isinstance(found, str):
+        return PowerChecked(FenceCheck(action.path, means.clock.now(), found))
+    driver, target = found
+    readiness = await driver.check(target, READING_SECONDS)
+    if isinstance(readiness, NotReady):
+        return PowerChecked(FenceCheck(action.path, means.clock.now(), readiness.why))
+    reading = await driver.state(target, READING_SECONDS)
+    why = f"the power cannot be read: {reading.detail}" if reading.state is PowerState.UNKNOWN else ""
+    return PowerChecked(FenceCheck(action.path, reading.at, why, reading.state))
+
+
+async def _driver(means: Means, node: str, path: PowerPath) -> tuple[Driver, Target] | str:
+    """Who switches it, and with what; or why nobody can. The Secret is read for every call, and not kept."""
+    if path.driver == METAL3:
+        return Metal3(means), Target(node=node, address=path.address, options=path.options or {})
+    driver = await means.drivers.named(path.driver)
+    if isinstance(driver, Unavailable):
+        return driver.why
+    texts: dict[str, Secret] = {}
+    if path.secret:
+        namespace, _, name = path.secret.partition("/")
+        secret = await means.live(SECRETS.at(name, namespace))
+        if secret is None:
+            return f"there is no Secret {path.secret}; create it, with {_USERNAME} and {_PASSWORD}"
+        try:
+            texts = secret.texts()
+        except ValueError as error:
+            return f"Secret {path.secret} cannot be used: {error}"
+    ca = texts.pop(CA_KEY, None)
+    options = ({"ca": ca.reveal()} if ca is not None else {}) | (path.options or {})
+    credentials = Credentials(
+        username=texts.pop(_USERNAME, Secret("")), password=texts.pop(_PASSWORD, Secret("")), more=texts
+    )
+    return driver, Target(node=node, address=path.address, credentials=credentials, options=options)

@@ -1,0 +1,334 @@
+"""One machine to be power-cycled, as it stands: what the table of transitions asks about it.
+
+Everything is a question about one look at the cluster and what is written down in the incident. What this process
+remembers of the power counts only for the attempt that is under way.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from defib.decide.fencing.order import Obstacle, Order
+from defib.model.cluster import Cluster, Served
+from defib.model.health_check import KindRef
+from defib.model.incident import Confirmation, Grade, IncidentStatus, NodeIncident, Phase, PowerReading, Proof
+from defib.model.metal3 import HOST
+from defib.model.node import OUT_OF_SERVICE, OUT_OF_SERVICE_TAINT, Node, Taint
+from defib.model.pod import Pod, pods_on
+from defib.model.power import METAL3, Look, PowerPath, PowerSeen, PowerState
+from defib.model.power_cycle import Policy, Workloads
+from defib.model.saved import is_restored, to_save
+
+TAINT_SINCE = (1, 28)  # the taint is generally available
+READINGS_APART = timedelta(milliseconds=500)
+BMO_POLL = timedelta(seconds=60)  # so old may be what the baremetal operator says of a host that nobody had switched
+UNREADABLE_WAIT = timedelta(seconds=30)  # after an off that nobody can read back
+VOLUME_ATTACHMENT = KindRef("storage.k8s.io/v1", "VolumeAttachment")
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    cluster: Cluster
+    order: Order
+    incident: NodeIncident
+    node: Node | None
+    seen: PowerSeen
+    hold: Callable[[], Obstacle | None]  # why nothing destructive may be done now
+    obstacle: Obstacle | None  # why it may not begin
+
+    @property
+    def status(self) -> IncidentStatus:
+        return self.incident.status
+
+    @property
+    def policy(self) -> Policy:
+        return self.order.policy
+
+    @property
+    def path(self) -> PowerPath | None:
+        """As the order says now, so that a corrected address counts; without one, as it was."""
+        path = self.order.path
+        return path if isinstance(path, PowerPath) else self.status.power
+
+    # Time
+
+    @property
+    def since(self) -> datetime:
+        """When it came into this phase. Clocks of leaders differ: what is yet to come counts as now."""
+        since = self.status.since or self.incident.metadata.creation_timestamp or self.cluster.now
+        return min(since, self.cluster.now)
+
+    @property
+    def deadline(self) -> datetime | None:
+        limit = self.limit
+        return self.since + limit if limit is not None else None
+
+    @property
+    def limit(self) -> timedelta | None:
+        """How long it may stay in this phase; None where only something else can end it."""
+        policy = self.policy
+        return {
+            Phase.LOOKING: policy.off_within,
+            Phase.TESTING: policy.on_within,
+            Phase.POWERING_OFF: policy.off_within
+            + (BMO_POLL if self.status.was_off and self.is_metal3 else timedelta()),
+            Phase.FREEING: policy.free_within,
+            Phase.POWERING_ON: policy.on_within,
+            Phase.RETURNING: policy.back_within,
+            Phase.RESTORING: policy.back_within,
+            Phase.RESTING: policy.backoff * 2 ** min(self.status.attempt - 1, 10),
+            Phase.CANCELLING: policy.on_within + policy.back_within,
+            Phase.REPLACING: policy.back_within * 6,
+        }.get(self.status.phase)
+
+    @property
+    def time_is_up(self) -> bool:
+        """A person who holds everything back has all the time in the world."""
+        deadline = self.deadline
+        return deadline is not None and self.cluster.now >= deadline and not self.is_held_back
+
+    @property
+    def is_held_back(self) -> bool:
+        return self.status.phase in (Phase.POWERING_OFF, Phase.FREEING) and self.hold() is not None
+
+    # Power
+
+    @property
+    def is_metal3(self) -> bool:
+        return self.path is not None and self.path.driver == METAL3
+
+    @property
+    def host_is_on(self) -> bool:
+        """Whether the baremetal operator says that the host is on, as far as we remember."""
+        address = self.path.address if self.path is not None else ""
+        host = next((host for host in self.cluster.every(HOST) if host.key == address), None)
+        return host is not None and (host.status or {}).get("poweredOn") is True
+
+    @property
+    def looks(self) -> tuple[Look, ...]:
+        """Those of this phase."""
+        return tuple(look for look in self.seen.looks if look.reading.at >= self.since)
+
+    @property
+    def reads(self) -> PowerState:
+        """The latest of this phase."""
+        looks = self.looks
+        return looks[-1].reading.state if looks else PowerState.UNKNOWN
+
+    @property
+    def can_read(self) -> bool:
+        return self.seen.can_read
+
+    def was_sent(self, power: PowerState) -> datetime | None:
+        """When this process sent it last, in this phase; what others sent before us is sent once more."""
+        sent = self.seen.sent
+        return sent.at if sent is not None and sent.power is power and sent.at >= self.since else None
+
+    @property
+    def was_switched_off(self) -> bool:
+        """By us, or perhaps by us: it was written down, and then it was sent or we were interrupted."""
+        command = self.status.command
+        return command is not None and command.power == PowerState.OFF.value
+
+    @property
+    def was_commanded(self) -> bool:
+        return self.status.command is not None
+
+    @property
+    def is_on(self) -> bool:
+        """Read as on after it was told to go on, twice, since an off may still have been on its way."""
+        sent = self.was_sent(PowerState.ON)
+        if sent is None:
+            return False
+        if not self.can_read:
+            return True
+        return self._twice(PowerState.ON, sent) is not None
+
+    @property
+    def seen_on(self) -> PowerReading | None:
+        """That the machine was read as on: in this phase, or when its power was last tried while it was alive."""
+        for look in reversed(self.looks):
+            if look.reading.state is PowerState.ON:
+                return _written(look)
+        check = self.cluster.fences.get(self.order.node)
+        if check is not None and check.path == self.path and check.state is PowerState.ON:
+            return PowerReading(state=check.state.value, at=check.at, detail="when the power was last tried")
+        return None
+
+    @property
+    def proof(self) -> Proof | None:
+        """That the machine is down, of a grade that is accepted here."""
+        found = (self._proved_by_power, self._proved_by_time, self._proved_by_person)
+        return next((proof for proof in found if proof is not None and proof.grade in self.policy.accepts), None)
+
+    @property
+    def _proved_by_power(self) -> Proof | None:
+        sent = self.was_sent(PowerState.OFF)
+        if sent is None or (self.status.seen_on is None and not self.is_metal3):
+            return None
+        if self.status.was_off and self.is_metal3:
+            sent += BMO_POLL
+        pair = self._twice(PowerState.OFF, sent)
+        if pair is None or any(look.heartbeat != self.heartbeat for look in pair):
+            return None
+        how = "its power was read as off twice, after it was switched off, and no heartbeat came since"
+        return Proof(grade=Grade.POWER, at=self.cluster.now, how=how, readings=[_written(look) for look in pair])
+
+    @property
+    def _proved_by_time(self) -> Proof | None:
+        sent = self.was_sent(PowerState.OFF)
+        if self.can_read or sent is None or self.cluster.now < sent + UNREADABLE_WAIT or self.is_alive:
+            return None
+        how = f"off was accepted {UNREADABLE_WAIT.total_seconds():g} s ago, and this driver cannot read the power back"
+        return Proof(grade=Grade.TIME, at=self.cluster.now, how=how)
+
+    @property
+    def _proved_by_person(self) -> Proof | None:
+        said = self.confirmation
+        if said is None or self.is_alive:
+            return None
+        how = f"{said.by} confirmed at {said.at:%Y-%m-%d %H:%M:%S} UTC that it is off"
+        return Proof(grade=Grade.PERSON, at=self.cluster.now, how=how, by=said.by)
+
+    @property
+    def confirmation(self) -> Confirmation | None:
+        """Of this incident, while it is about a machine that was not proved to be down."""
+        said = self.incident.spec.confirmed_off
+        began = self.incident.metadata.creation_timestamp
+        return said if said is not None and (began is None or said.at >= began) else None
+
+    @property
+    def heartbeat(self) -> datetime | None:
+        lease = self.cluster.heartbeat_of(self.order.node) if self.order.node else None
+        return lease.spec.renew_time if lease is not None else None
+
+    @property
+    def contradicts(self) -> bool:
+        """It is read as off, and its kubelet goes on reporting."""
+        off = [look for look in self.looks if look.reading.state is PowerState.OFF]
+        return bool(off) and off[0].heartbeat != self.heartbeat
+
+    @property
+    def is_alive(self) -> bool:
+        return self.node is not None and self.node.ready == "True"
+
+    def _twice(self, state: PowerState, after: datetime) -> tuple[Look, Look] | None:
+        """The latest reading and an earlier one, far enough apart, and nothing else read in between."""
+        looks = [look for look in self.looks if look.reading.at > after]
+        if not looks or looks[-1].reading.state is not state:
+            return None
+        last = looks[-1]
+        for look in reversed(looks[:-1]):
+            if look.reading.state is not state:
+                return None
+            if last.reading.at - look.reading.at >= READINGS_APART:
+                return look, last
+        return None
+
+    # Workloads
+
+    @property
+    def deletes_node(self) -> bool:
+        if self.policy.workloads is Workloads.AUTO:
+            return (0, 0) < self.cluster.server < TAINT_SINCE
+        return self.policy.workloads is Workloads.DELETE_NODE
+
+    @property
+    def is_same_node(self) -> bool:
+        return self.node is not None and self.node.uid == self.status.node_uid
+
+    @property
+    def taint(self) -> Taint | None:
+        taints = (self.node.spec.taints if self.node is not None else None) or ()
+        return next((taint for taint in taints if taint.key == OUT_OF_SERVICE), None)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether Kubernetes knows that nothing runs there."""
+        if not self.is_same_node:
+            return True
+        return not self.deletes_node and self.taint is not None
+
+    @property
+    def pods(self) -> tuple[Pod, ...] | None:
+        """Those that must go before the machine comes back; None while they are not in sight."""
+        name = pods_on(self.order.node)
+        blind = any(blindness.kind == name for blindness in self.cluster.blind) or name in self.cluster.absent
+        if blind or name not in self.cluster.others:
+            return None
+        found = [pod for pod in self.cluster.all_of(name, Pod).values() if _must_go(pod)]
+        return tuple(sorted(found, key=lambda pod: (-pod.spec.priority, pod.key)))
+
+    @property
+    def has_volumes(self) -> bool:
+        """Whether volumes are still attached to it, or nobody can say."""
+        served = self.cluster.kinds.get(VOLUME_ATTACHMENT)
+        if not isinstance(served, Served) or any(one.kind == served.collection for one in self.cluster.blind):
+            return True
+        if (
+            served.collection in self.cluster.absent
+        ):  # we may not see them, and it says so: there is nothing to wait for
+            return False
+        return any(
+            (item.spec or {}).get("nodeName") == self.order.node for item in self.cluster.every(VOLUME_ATTACHMENT)
+        )
+
+    @property
+    def is_freed(self) -> bool:
+        if not self.order.node:
+            return True
+        return self.is_told and self.pods == () and not self.has_volumes
+
+    @property
+    def is_back(self) -> bool:
+        """Ready, and started anew since we began."""
+        node, status = self.node, self.status
+        if node is None or node.ready != "True":
+            return False
+        if node.uid != status.node_uid or not self.policy.needs_new_boot:
+            return True
+        boot = node.status.node_info.boot_id
+        return bool(boot) and boot != status.boot_id
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing of ours is left on the node, and nothing that it had is missing."""
+        return self.is_restored and not (self.status.tainted and self.taint is not None)
+
+    @property
+    def is_restored(self) -> bool:
+        saved = self.status.saved
+        return saved is None or (
+            self.node is not None and is_restored(self.node, saved, taints=self.policy.restores_taints)
+        )
+
+    @property
+    def needs_saving(self) -> bool:
+        """Whether the node has something that would be lost with it."""
+        node, saved = self.node, self.status.saved
+        return self.deletes_node and node is not None and self.is_same_node and to_save(node, saved) != saved
+
+    # What did not work
+
+    @property
+    def is_by_hand(self) -> bool:
+        """Nothing can be read, and nothing that was asked for was accepted: only a person can switch this machine."""
+        sent = self.was_sent(PowerState.OFF) or self.was_sent(PowerState.ON)
+        return not self.can_read and sent is None and self.refusal != ""
+
+    @property
+    def refusal(self) -> str:
+        """Why what was last asked of the machine did not work; empty when it did, or was not tried yet."""
+        keys = (f"{what} {self.order.name}" for what in ("power off", "power on", "read power"))
+        return next((self.cluster.failures[key].why for key in keys if key in self.cluster.failures), "")
+
+
+def _written(look: Look) -> PowerReading:
+    reading = look.reading
+    return PowerReading(state=reading.state.value, at=reading.at, detail=reading.detail)
+
+
+def _must_go(pod: Pod) -> bool:
+    if pod.is_mirror or pod.tolerates(OUT_OF_SERVICE_TAINT):
+        return False
+    return pod.is_leaving or not pod.is_finished

@@ -1,0 +1,83 @@
+"""What stands against beginning a power cycle: the brake, doubt, the lock of the node, other incidents, the quorum."""
+
+from collections.abc import Callable
+
+from defib.decide.doubt import brake_reason, doubts_about
+from defib.decide.fencing.order import Obstacle, Order
+from defib.decide.ground import is_control_plane, survey
+from defib.decide.quorum import quorum_gate
+from defib.decide.rules import Rules
+from defib.model import medik8s
+from defib.model.cluster import Cluster
+from defib.model.incident import INCIDENTS, NodeIncident
+from defib.model.lock import held_by_another, is_held
+from defib.model.node import Lease, Node
+
+_NEEDED = frozenset({"nodes", "heartbeats", "configmaps", INCIDENTS})
+
+
+def hold_of(cluster: Cluster, rules: Rules) -> Obstacle | None:
+    """Why nothing destructive may be done now, to whichever machine."""
+    if why := brake_reason(cluster, rules):
+        return Obstacle("Brake", f"the brake is on: {why}")
+    why = doubts_about(_NEEDED, cluster)
+    return Obstacle("SelfDoubt", f"we do not trust our own sight: {why}") if why else None
+
+
+def lock_of(order: Order, cluster: Cluster, rules: Rules) -> Lease | None:
+    return cluster.locks.get(f"{rules.lock_namespace}/{medik8s.lock_of(order.node)}") if order.node else None
+
+
+def obstacle_to(
+    order: Order, cluster: Cluster, rules: Rules, hold: Callable[[], Obstacle | None], *, has_begun: bool
+) -> Obstacle | None:
+    """The first thing that stands against beginning, or going on after a failure.
+
+    What has begun can do without its Node: that may be gone, or have been deleted by us, and with it what the way to
+    the power was made of.
+    """
+    if isinstance(order.path, Obstacle) and not has_begun:
+        return order.path
+    if order.obstacle is not None and not has_begun:
+        return order.obstacle
+    if not order.is_held:
+        return Obstacle("Starting", "it is being written down that we work on it")
+    node = cluster.nodes.get(order.node) if order.node else None
+    return hold() or _own_node(order, rules) or _lock(order, cluster, rules) or _control_plane(node, cluster, rules)
+
+
+def _own_node(order: Order, rules: Rules) -> Obstacle | None:
+    if not rules.own_node or rules.own_node != order.node:
+        return None
+    return Obstacle("OwnNode", "Defib itself runs on this node; another replica, elsewhere, has to do it")
+
+
+def _lock(order: Order, cluster: Cluster, rules: Rules) -> Obstacle | None:
+    lease = lock_of(order, cluster, rules)
+    if by := held_by_another(lease, order.lock_holder, cluster.now):
+        return Obstacle("Lock", f"{by} works on the node and holds its lock")
+    if order.node in cluster.nodes and not is_held(lease, cluster.now):
+        return Obstacle("Lock", "the lock of the node is being taken")
+    return None
+
+
+def _control_plane(node: Node | None, cluster: Cluster, rules: Rules) -> Obstacle | None:
+    if node is None or not is_control_plane(node):
+        return None
+    for other in out_of_control_plane(cluster):
+        if other != node.name:
+            message = f"control-plane node {other} is being remediated, and only one may be at a time"
+            return Obstacle("ControlPlane", message)
+    gate = quorum_gate(node, survey(cluster, rules, frozenset()))
+    return None if gate.is_open else Obstacle("Quorum", gate.message)
+
+
+def out_of_control_plane(cluster: Cluster) -> tuple[str, ...]:
+    """Control-plane nodes of which the machines are being switched."""
+    return tuple(incident.spec.node for incident in cluster.incidents().values() if _is_out(incident, cluster))
+
+
+def _is_out(incident: NodeIncident, cluster: Cluster) -> bool:
+    node = cluster.nodes.get(incident.spec.node)
+    # Without its Node nobody can say what it was: it counts.
+    return incident.is_out and (node is None or is_control_plane(node))

@@ -1,0 +1,82 @@
+"""The way to the power of one node: what a policy says for all, what it says for this one, and placeholders filled in."""
+
+import re
+from collections.abc import Mapping
+
+from defib.decide.fencing.order import Obstacle
+from defib.model.node import Node
+from defib.model.power import METAL3, PowerPath
+from defib.model.power_cycle import Policy, Way
+
+NO_WAY = "NoPowerPath"
+METAL3_KEY = "key"  # of the options: under which annotation a Metal3 host is asked to stay off
+OUR_KEY = "reboot.metal3.io/defib"
+
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_PROVIDER_IDS = (
+    re.compile(r"metal3://(?P<namespace>[^/]+)/(?P<name>[^/]+)(?:/[^/]+)?"),
+    re.compile(r"baremetalhost:///(?P<namespace>[^/]+)/(?P<name>[^/]+)(?:/(?P<uid>[^/]+))?"),
+)
+
+
+class _Unfilled(Exception):
+    """`str()` says which placeholder cannot be filled in, and why."""
+
+
+def path_for(policy: Policy, name: str, node: Node | None, namespace: str) -> PowerPath | Obstacle:
+    """`namespace` is where the Secret has to be. Without a node only its name can be filled in."""
+    way = _of(policy, name)
+    try:
+        address = _fill(way.address, name, node)
+        options = {key: _fill(value, name, node) for key, value in (way.options or {}).items()}
+        secret = _fill(way.credentials, name, node)
+    except _Unfilled as error:
+        return Obstacle(NO_WAY, str(error))
+    if not way.driver:
+        return Obstacle(NO_WAY, f"spec.power names no driver for node {name}")
+    if way.driver == METAL3:
+        address = address or host_of(node.spec.provider_id if node is not None else "")
+        options = {METAL3_KEY: OUR_KEY} | options
+        if not address:
+            return Obstacle(NO_WAY, f"node {name} has no provider ID of a Metal3 host, and spec.power has no address")
+    return PowerPath(
+        driver=way.driver, address=address, secret=f"{namespace}/{secret}" if secret else "", options=options
+    )
+
+
+def host_of(provider_id: str) -> str:
+    """The BareMetalHost (namespace/name) that a provider ID names; empty when it names none."""
+    for pattern in _PROVIDER_IDS:
+        if found := pattern.fullmatch(provider_id):
+            return f"{found['namespace']}/{found['name']}"
+    return ""
+
+
+def _of(policy: Policy, name: str) -> Way:
+    usual, own = policy.way, policy.ways.get(name, Way())
+    return Way(
+        driver=own.driver or usual.driver,
+        address=own.address or usual.address,
+        credentials=own.credentials or usual.credentials,
+        options={**(usual.options or {}), **(own.options or {})},
+    )
+
+
+def _fill(text: str, name: str, node: Node | None) -> str:
+    return _PLACEHOLDER.sub(lambda found: _value(found[1], name, node), text)
+
+
+def _value(placeholder: str, name: str, node: Node | None) -> str:
+    what, _, key = placeholder.partition(":")
+    if what == "node" and not key:
+        return name
+    if what not in ("label", "annotation") or not key:
+        known = "{node}, {label:KEY} and {annotation:KEY}"
+        raise _Unfilled(f"{{{placeholder[:80]}}} in spec.power is no placeholder; there are {known}")
+    values: Mapping[str, str] = {}
+    if node is not None:
+        values = node.labels if what == "label" else node.annotations
+    value = values.get(key, "")
+    if not value:
+        raise _Unfilled(f"node {name} has no {what} {key}, which spec.power names")
+    return value

@@ -1,0 +1,138 @@
+"""PowerCycleRemediations as orders, and what is reported back to each: the contract that remediators of medik8s have."""
+
+import msgspec
+
+from defib.decide.entries import target
+from defib.decide.fencing.order import Obstacle, Order
+from defib.decide.fencing.paths import path_for
+from defib.decide.fencing.policy import read_policy
+from defib.decide.status import merged
+from defib.model import medik8s
+from defib.model.action import Action, ReportRemediation, SetFinalizers
+from defib.model.cluster import Cluster
+from defib.model.health_check import StatusCondition
+from defib.model.incident import NodeIncident, Outcome, Phase
+from defib.model.meta import Unstructured
+from defib.model.power_cycle import (
+    FINALIZER,
+    LOCK_HOLDER,
+    REMEDIATION,
+    Policy,
+    PowerCycleStatus,
+    read_power_cycle_status,
+)
+from defib.model.remediation import read_remediation
+
+PROCESSING = "Processing"
+INVALID = "InvalidSpec"
+NODE_NOT_FOUND = "NodeNotFound"
+NAME_MAX = 253
+
+_FIELDS = tuple(field.encode_name for field in msgspec.structs.fields(PowerCycleStatus))
+
+
+def power_cycle_order(item: Unstructured, cluster: Cluster) -> Order:
+    remediation = read_remediation(item, REMEDIATION)
+    name = remediation.node[:NAME_MAX]
+    node = cluster.nodes.get(name)
+    policy = read_policy(item.spec)
+    if isinstance(policy, Policy):
+        path = path_for(policy, name, node, item.namespace)
+    else:
+        path, policy = Obstacle(INVALID, "; ".join(policy)), Policy()
+    return Order(
+        cause=target(remediation),
+        node=name,
+        name=name,
+        path=path,
+        policy=policy,
+        withdrawn=_withdrawn(item),
+        is_over=_is_over(item),
+        is_held=FINALIZER in (item.metadata.finalizers or ()),
+        obstacle=None if node is not None else Obstacle(NODE_NOT_FOUND, f"there is no node {name}"),
+        unless_ready=bool(remediation.owner),
+        lock_holder=medik8s.holder_of(remediation.owner) if remediation.owner else LOCK_HOLDER,
+    )
+
+
+def _withdrawn(item: Unstructured) -> str:
+    if item.metadata.deletion_timestamp is not None:
+        return "the remediation is being deleted"
+    return "the time that the NodeHealthCheck gave is up" if medik8s.TIMED_OUT in item.annotations else ""
+
+
+def _is_over(item: Unstructured) -> bool:
+    """It has succeeded, or it has failed as it was written: one that was corrected since may begin anew."""
+    condition = read_power_cycle_status(item).condition(medik8s.SUCCEEDED)
+    if condition is None or condition.status == "Unknown":
+        return False
+    return condition.status == "True" or condition.observed_generation == item.metadata.generation
+
+
+def report_power_cycle(
+    item: Unstructured, order: Order, incident: NodeIncident | None, said: Obstacle, cluster: Cluster
+) -> tuple[Action, ...]:
+    """Hold on to it while we work for it, say how it stands, and let it go when nothing is left to undo."""
+    if item.metadata.deletion_timestamp is not None:
+        is_done = incident is None or incident.status.phase in (Phase.CLOSED, Phase.NEEDS_PERSON)
+        return _let_go(item) if is_done else _report(item, order, incident, said, cluster)
+    if not order.is_held:
+        return (_finalizers(item, (*(item.metadata.finalizers or ()), FINALIZER)),)
+    return _report(item, order, incident, said, cluster)
+
+
+def _let_go(item: Unstructured) -> tuple[Action, ...]:
+    known = item.metadata.finalizers or ()
+    others = tuple(one for one in known if one != FINALIZER)
+    return (_finalizers(item, others),) if FINALIZER in known else ()
+
+
+def _finalizers(item: Unstructured, finalizers: tuple[str, ...]) -> SetFinalizers:
+    return SetFinalizers(
+        target=target(read_remediation(item, REMEDIATION)),
+        version=item.metadata.resource_version,
+        finalizers=finalizers,
+    )
+
+
+def _report(
+    item: Unstructured, order: Order, incident: NodeIncident | None, said: Obstacle, cluster: Cluster
+) -> tuple[Action, ...]:
+    before = read_power_cycle_status(item)
+    processing, succeeded = _standing(before, order, incident, said)
+    conditions = [
+        StatusCondition(type=PROCESSING, status=processing, reason=said.reason, message=said.message),
+        StatusCondition(type=medik8s.SUCCEEDED, status=succeeded, reason=said.reason, message=said.message),
+    ]
+    generation = item.metadata.generation
+    after = PowerCycleStatus(
+        node=order.node,
+        phase=incident.status.phase if incident is not None else before.phase,
+        reason=said.message,
+        attempt=incident.status.attempt if incident is not None else before.attempt,
+        proof=(incident.status.proof.grade if incident.status.proof else "") if incident is not None else before.proof,
+        conditions=merged(before.conditions or [], conditions, generation, cluster.now),
+    )
+    if after == before:
+        return ()
+    told = msgspec.to_builtins(after)
+    return (
+        ReportRemediation(
+            target=target(read_remediation(item, REMEDIATION)),
+            version=item.metadata.resource_version,
+            status={name: told.get(name) for name in _FIELDS},
+        ),
+    )
+
+
+def _standing(before: PowerCycleStatus, order: Order, incident: NodeIncident | None, said: Obstacle) -> tuple[str, str]:
+    """Processing and Succeeded. What was said last about a remediation that is over stays."""
+    known = before.condition(medik8s.SUCCEEDED)
+    if incident is None and order.is_over and known is not None:
+        return "False", known.status
+    phase = incident.status.phase if incident is not None else Phase.OPEN
+    if phase is Phase.CLOSED and incident is not None:
+        return "False", "True" if incident.status.outcome == Outcome.RECOVERED else "False"
+    if phase is Phase.NEEDS_PERSON or said.reason == INVALID:
+        return "False", "False"
+    return "True", "Unknown"

@@ -1,0 +1,221 @@
+"""The life of an incident as one table: from where, to where, and when. The first row that fits is taken.
+
+Rows are about what is written down, so a crash between any two writes changes nothing: whoever comes next finds the
+same row. Withdrawing stands above going on, and going on above giving up. The picture in docs/power-cycle.md is drawn
+from this table.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from defib.decide.fencing.case import Case
+from defib.model.incident import Outcome, Phase
+from defib.model.power import PowerState
+from defib.model.power_cycle import HandOver
+from defib.model.saved import to_save
+
+Changes = dict[str, Any]
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """`name` says when, for a person; `also` are further changes of the incident's status that go with it."""
+
+    source: Phase
+    target: Phase
+    name: str
+    when: Callable[[Case], bool]
+    also: Callable[[Case], Changes] = lambda _: {}
+
+
+def next_row(case: Case) -> Row | None:
+    return next((row for row in TRANSITIONS if row.source is case.status.phase and row.when(case)), None)
+
+
+def _withdrawn(case: Case) -> bool:
+    return bool(case.order.withdrawn)
+
+
+def _time_is_up(case: Case) -> bool:
+    return case.time_is_up
+
+
+def _has_attempts_left(case: Case) -> bool:
+    return case.time_is_up and case.status.attempt < case.policy.attempts
+
+
+def _can_be_replaced(case: Case) -> bool:
+    return case.time_is_up and case.policy.hand_over is HandOver.DELETE_MACHINE and case.order.machine is not None
+
+
+def _is_over_with(case: Case) -> bool:
+    """Nothing has to be undone: it was never switched, or it is on again, and its node was left as it was."""
+    if case.status.tainted or case.status.saved is not None:
+        return False
+    return not case.was_commanded or case.is_on
+
+
+def _begin(case: Case) -> Changes:
+    node = case.node
+    return {
+        "node_uid": node.uid if node is not None else "",
+        "boot_id": node.status.node_info.boot_id if node is not None else "",
+        "power": case.path,
+    }
+
+
+def _proved(case: Case) -> Changes:
+    proof, node = case.proof, case.node
+    assert proof is not None, "asked for only where there is one"
+    if node is None or not case.is_same_node:
+        return {"proof": proof}
+    told = {"saved": to_save(node, case.status.saved)} if case.deletes_node else {"tainted": True}
+    return {"proof": proof} | told
+
+
+def _once_more(case: Case) -> Changes:
+    """Nothing that was proved in an earlier attempt counts for the next one. The node may have come back since, ill."""
+    return {"attempt": case.status.attempt + 1, "proof": None, "was_off": False} | (_begin(case) if case.node else {})
+
+
+def _closed(outcome: Outcome) -> Callable[[Case], Changes]:
+    return lambda case: {"outcome": Outcome.CANCELLED if case.order.withdrawn and not case.is_back else outcome}
+
+
+def _from(
+    source: Phase, *rows: tuple[Phase, str, Callable[[Case], bool], Callable[[Case], Changes]]
+) -> tuple[Row, ...]:
+    return tuple(Row(source=source, target=to, name=name, when=when, also=also) for to, name, when, also in rows)
+
+
+def _nothing(_: Case) -> Changes:
+    return {}
+
+
+_FAILED = (
+    (Phase.RESTING, "the time is up, and another attempt is left", _has_attempts_left, _nothing),
+    (Phase.REPLACING, "the time is up, and the machine can be replaced", _can_be_replaced, _nothing),
+    (Phase.NEEDS_PERSON, "the time is up", _time_is_up, _nothing),
+)
+_WITHDRAWN = (Phase.CANCELLING, "it is not wanted any more", _withdrawn, _nothing)
+_BY_HAND = (Phase.NEEDS_PERSON, "only a person can switch this machine", lambda case: case.is_by_hand, _nothing)
+_BACK = (Phase.RESTORING, "the node is back", lambda case: case.is_back, _nothing)
+
+TRANSITIONS: tuple[Row, ...] = (
+    *_from(
+        Phase.OPEN,
+        (Phase.CLOSED, "it is not wanted any more", _withdrawn, _closed(Outcome.CANCELLED)),
+        (Phase.LOOKING, "nothing stands against it", lambda case: case.obstacle is None, _begin),
+    ),
+    *_from(
+        Phase.LOOKING,
+        _WITHDRAWN,
+        (Phase.POWERING_OFF, "it cannot be read", lambda case: not case.can_read, _nothing),
+        (
+            Phase.POWERING_OFF,
+            "it is a Metal3 host, of which nothing is known before it is asked to stay off",
+            lambda case: case.is_metal3,
+            lambda case: {"was_off": not case.host_is_on},
+        ),
+        (
+            Phase.POWERING_OFF,
+            "it is on",
+            lambda case: case.reads is PowerState.ON,
+            lambda case: {"seen_on": case.seen_on, "was_off": False},
+        ),
+        (
+            Phase.POWERING_OFF,
+            "it is off already, and what is read is known to follow the power",
+            lambda case: case.reads is PowerState.OFF and (case.status.seen_on or case.seen_on) is not None,
+            lambda case: {"seen_on": case.status.seen_on or case.seen_on, "was_off": True},
+        ),
+        (
+            Phase.TESTING,
+            "it is off already, and was never seen on",
+            lambda case: case.reads is PowerState.OFF,
+            lambda _: {"was_off": True},
+        ),
+        *_FAILED,
+    ),
+    *_from(
+        Phase.TESTING,
+        _WITHDRAWN,
+        (
+            Phase.POWERING_OFF,
+            "it went on when it was told to",
+            lambda case: case.was_sent(PowerState.ON) is not None and case.reads is PowerState.ON,
+            lambda case: {"seen_on": case.seen_on},
+        ),
+        *_FAILED,
+    ),
+    *_from(
+        Phase.POWERING_OFF,
+        _WITHDRAWN,
+        (Phase.FREEING, "it is proved to be down", lambda case: case.proof is not None, _proved),
+        _BY_HAND,
+        *_FAILED,
+    ),
+    *_from(
+        Phase.FREEING,
+        _WITHDRAWN,
+        (Phase.POWERING_ON, "its workloads are free", lambda case: case.is_freed, _nothing),
+        (Phase.POWERING_ON, "the time is up", _time_is_up, _nothing),
+    ),
+    *_from(
+        Phase.POWERING_ON,
+        _BACK,
+        (Phase.RETURNING, "it is on", lambda case: case.is_on, _nothing),
+        _BY_HAND,
+        *_FAILED,
+    ),
+    *_from(Phase.RETURNING, _BACK, _WITHDRAWN, *_FAILED),
+    *_from(
+        Phase.RESTORING,
+        (
+            Phase.CLOSED,
+            "nothing of ours is left",
+            lambda case: case.is_clean and not case.order.finish,
+            _closed(Outcome.RECOVERED),
+        ),
+        (Phase.NEEDS_PERSON, "the time is up", _time_is_up, _nothing),
+    ),
+    *_from(
+        Phase.RESTING,
+        _BACK,
+        _WITHDRAWN,
+        (Phase.LOOKING, "it has rested", lambda case: case.time_is_up and case.obstacle is None, _once_more),
+    ),
+    *_from(
+        Phase.CANCELLING,
+        _BACK,
+        (Phase.CLOSED, "nothing of ours is left", _is_over_with, _closed(Outcome.CANCELLED)),
+        (Phase.NEEDS_PERSON, "the time is up", _time_is_up, _nothing),
+    ),
+    *_from(
+        Phase.REPLACING,
+        (
+            Phase.CLOSED,
+            "the machine is gone",
+            lambda case: case.order.machine is None and case.node is None,
+            _closed(Outcome.REPLACED),
+        ),
+        (Phase.NEEDS_PERSON, "the time is up", _time_is_up, _nothing),
+    ),
+    *_from(
+        Phase.NEEDS_PERSON,
+        _BACK,
+        (
+            Phase.FREEING,
+            "a person confirms that it is off",
+            lambda case: not _withdrawn(case) and case.status.proof is None and case.proof is not None,
+            _proved,
+        ),
+        (
+            Phase.CLOSED,
+            "it is not wanted any more, and nothing of ours is left",
+            lambda case: _withdrawn(case) and _is_over_with(case),
+            _closed(Outcome.CANCELLED),
+        ),
+    ),
+)

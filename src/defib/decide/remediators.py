@@ -1,0 +1,52 @@
+"""Our own remediators together: pods that leave a failed node, machines that are power-cycled."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from defib.decide.fencing.plan import NOTHING as NO_FENCING
+from defib.decide.fencing.plan import Fencing, plan_fencing
+from defib.decide.pod_failover import NOTHING as NO_FAILOVER
+from defib.decide.pod_failover import Failover, plan_failover
+from defib.decide.rules import Rules
+from defib.model import pod_failover, power_cycle
+from defib.model.action import Action
+from defib.model.cluster import Cluster, Wanted
+from defib.model.health_check import KindRef
+
+_ALWAYS = (pod_failover.REMEDIATION, pod_failover.TEMPLATE, power_cycle.REMEDIATION, power_cycle.TEMPLATE)
+
+
+class OwnWork(msgspec.Struct, frozen=True, kw_only=True):
+    failover: Failover = NO_FAILOVER
+    fencing: Fencing = NO_FENCING
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        return (*self.fencing.actions, *self.failover.actions)
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """Those of which the pods must be in sight."""
+        return self.failover.nodes | self.fencing.nodes
+
+    @property
+    def moments(self) -> tuple[datetime, ...]:
+        """When to look again even if nothing changes."""
+        return tuple(moment for moment in (self.failover.wake_at, self.fencing.wake_at) if moment is not None)
+
+    @property
+    def kinds(self) -> Mapping[KindRef, Wanted]:
+        """Those that must be in sight: ours always, where the cluster has them, and others while they are needed."""
+        return dict.fromkeys(_ALWAYS, Wanted(can_wait=True)) | dict(self.fencing.kinds)
+
+
+NO_WORK = OwnWork()
+
+
+def plan_own_work(cluster: Cluster, rules: Rules, before: OwnWork = NO_WORK) -> OwnWork:
+    return OwnWork(
+        failover=plan_failover(cluster, rules, before.failover),
+        fencing=plan_fencing(cluster, rules),
+    )

@@ -1,0 +1,59 @@
+"""What a pass has seen and thought, as numbers for whoever watches the operator."""
+
+from collections import Counter
+from datetime import datetime
+
+from defib.decide.plan import Plan
+from defib.model.cluster import Cluster
+from defib.model.pod import PODS_ON
+from defib.observe.cache import HEARTBEATS_NAME, LOCKS_NAME
+from defib.telemetry.metrics import Metrics
+
+
+class Gauges:
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._measured: set[str] = set()
+
+    def show(self, cluster: Cluster, plan: Plan) -> None:
+        self._show_cache(cluster)
+        self._show_checks(plan)
+
+    def _show_cache(self, cluster: Cluster) -> None:
+        held = {"nodes": cluster.nodes, HEARTBEATS_NAME: cluster.heartbeats, LOCKS_NAME: cluster.locks}
+        held |= cluster.others
+        cached: Counter[str] = Counter()
+        for name, objects in held.items():
+            cached[series_of(name)] += len(objects)
+        aside = Counter(series_of(item.kind) for item in cluster.unread)
+        blind: dict[str, datetime] = {}
+        for blindness in sorted(cluster.blind, key=lambda one: one.since, reverse=True):
+            blind[series_of(blindness.kind)] = blindness.since
+        for kind in self._measured - cached.keys():
+            self._metrics.forget(kind)
+        self._measured = set(cached)
+        for kind, count in cached.items():
+            self._metrics.holds(kind, cached=count, set_aside=aside[kind])
+            self._metrics.blind(kind, blind.get(kind))
+
+    def _show_checks(self, plan: Plan) -> None:
+        ongoing: set[tuple[str, str, str]] = set()
+        counts = {}
+        for name, check in plan.checks.items():
+            nodes = check.status.unhealthy_nodes or ()
+            started = [(node, one.resource) for node in nodes for one in node.remediations or ()]
+            ongoing |= {(node.name, resource.namespace, resource.kind) for node, resource in started}
+            counts[name] = (
+                check.status.observed_nodes or 0,
+                check.status.healthy_nodes or 0,
+                len(nodes),
+                sum(1 for node in nodes if node.remediations),
+                frozenset(gate.name for gate in check.gates if not gate.is_open),
+            )
+        self._metrics.checked(counts)
+        self._metrics.ongoing(ongoing)
+
+
+def series_of(name: str) -> str:
+    """What a shelf is called in metrics. Those of single nodes are counted together: a series for each would be too many."""
+    return "pods" if name.startswith(PODS_ON) else name

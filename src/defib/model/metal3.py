@@ -1,0 +1,50 @@
+"""Names and rules of Metal3: which annotations ask for what, and what a BareMetalHost says about its power."""
+
+from typing import Any
+
+from defib.model.health_check import KindRef
+from defib.model.meta import Unstructured
+from defib.model.power import PowerState
+
+HOST = KindRef("metal3.io/v1alpha1", "BareMetalHost")
+TRIGGER = "host.metal3.io/external-remediation"  # on a Machine: power-cycle it
+HOST_LINK = "metal3.io/BareMetalHost"  # on a Machine: its host, as namespace/name
+MACHINE_KEY = "reboot.metal3.io/machine-remediation"
+REBOOT_HARD = '{"mode":"hard","force":false}'
+PAUSED = "baremetalhost.metal3.io/paused"
+DETACHED = "baremetalhost.metal3.io/detached"
+POWER_ERROR = "power management error"
+
+
+def why_untouchable(host: Unstructured) -> str:
+    """Why the baremetal operator would not switch this host off, or not leave it on; empty when it would."""
+    spec: dict[str, Any] = host.spec or {}
+    if host.metadata.deletion_timestamp is not None:
+        return f"BareMetalHost {host.key} is being deleted"
+    if PAUSED in host.annotations:
+        return f"BareMetalHost {host.key} is paused (annotation {PAUSED})"
+    if DETACHED in host.annotations:
+        return f"BareMetalHost {host.key} is detached (annotation {DETACHED})"
+    if spec.get("disablePowerOff") is True:
+        return f"BareMetalHost {host.key} must not be powered off (spec.disablePowerOff)"
+    if spec.get("online") is not True:
+        return f"BareMetalHost {host.key} is to stay off (spec.online is not true)"
+    return ""
+
+
+def power_of(host: Unstructured, key: str) -> tuple[PowerState, str]:
+    """What its status is worth. Off counts only while our own annotation keeps it off, and nothing is wrong with it."""
+    status: dict[str, Any] = host.status or {}
+    powered_on = status.get("poweredOn")
+    if why := why_untouchable(host):
+        return PowerState.UNKNOWN, why
+    if powered_on is True:
+        return PowerState.ON, ""
+    if powered_on is not False:
+        return PowerState.UNKNOWN, f"BareMetalHost {host.key} does not say whether it is on"
+    if status.get("errorType") == POWER_ERROR:
+        said = str(status.get("errorMessage") or "")[:200]
+        return PowerState.UNKNOWN, f"BareMetalHost {host.key} has a {POWER_ERROR}: {said}"
+    if key not in host.annotations:
+        return PowerState.UNKNOWN, f"BareMetalHost {host.key} is off, but nothing of ours keeps it off"
+    return PowerState.OFF, ""
