@@ -11,6 +11,7 @@ from defib.config import Settings
 from defib.kube.kinds import LEASES
 from defib.model import medik8s
 from defib.model.cluster import HEARTBEAT_NAMESPACE
+from defib.model.incident import INCIDENTS
 from defib.simulate.faults import Fault, Refuse
 from defib.simulate.in_process import InProcess
 from defib.simulate.server import ApiServer
@@ -38,14 +39,14 @@ def operate(scenario: Scenario) -> Operator:
 def test_it_is_ready_when_it_sees_everything_and_says_why_when_it_does_not() -> None:
     async def scenario(server: ApiServer, operator: Operator) -> None:
         probes = operator.probes()
-        core = ["nodes", "heartbeats", medik8s.CHECKS, "locks", "configmaps"]
+        core = ["nodes", "heartbeats", medik8s.CHECKS, INCIDENTS, "locks", "configmaps"]
         assert [line.split(":")[0] for line in probes.not_ready()] == core
         await asyncio.sleep(1)  # virtual
         assert probes.not_ready() == ()
         server.stop()
         await asyncio.sleep(1)  # virtual
-        # Without its CRD there are no checks: that is no blindness.
-        blind = [f"{kind}: blind" for kind in core if kind != medik8s.CHECKS]
+        # Without their CRDs there are no checks and incidents: that is no blindness.
+        blind = [f"{kind}: blind" for kind in core if kind not in (medik8s.CHECKS, INCIDENTS)]
         assert [line.split(" since")[0] for line in probes.not_ready()] == blind
         server.start()
         await asyncio.sleep(60)  # virtual

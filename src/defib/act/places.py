@@ -3,15 +3,36 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from defib.model.action import Action, EndRemediation, MovePod, StartRemediation, TellEvent, WriteStatus
+from defib.model.action import (
+    Action,
+    CheckPower,
+    EndRemediation,
+    FreePod,
+    MovePod,
+    ReadPower,
+    StartRemediation,
+    SwitchPower,
+    TellEvent,
+    WriteStatus,
+)
 
 # Pods come last: there may be thousands of them, and none of the others should wait for that.
-_RANKS: dict[type[Action], int] = {StartRemediation: 0, EndRemediation: 0, WriteStatus: 2, MovePod: 3, TellEvent: 3}
+_RANKS: dict[type[Action], int] = {
+    StartRemediation: 0,
+    EndRemediation: 0,
+    SwitchPower: 0,
+    WriteStatus: 2,
+    MovePod: 3,
+    FreePod: 3,
+    CheckPower: 3,
+    TellEvent: 3,
+}
 _RANK_OF_OTHERS = 1
+_HANGING = StartRemediation | MovePod | SwitchPower | ReadPower | CheckPower
 
 
 class Places:
-    """How many may be under way. Starts and moves can hang for as long as they may last: half is kept for the rest.
+    """How many may be under way. Starts, moves and power can hang for as long as they may last: half is for the rest.
 
     News has tellers of its own, and takes no place here.
     """
@@ -34,7 +55,7 @@ class Places:
         """Whether there was one."""
         if self.are_full:
             return False
-        if isinstance(action, StartRemediation | MovePod) and self._hanging >= self._hanging_max:
+        if isinstance(action, _HANGING) and self._hanging >= self._hanging_max:
             return False
         if isinstance(action, StartRemediation) and self._starts[str(action.kind)] >= self._starts_per_kind:
             return False
@@ -43,7 +64,7 @@ class Places:
 
     def _count(self, action: Action) -> None:
         self._taken += not isinstance(action, TellEvent)
-        self._hanging += isinstance(action, StartRemediation | MovePod)
+        self._hanging += isinstance(action, _HANGING)
         if isinstance(action, StartRemediation):
             self._starts[str(action.kind)] += 1
 

@@ -92,5 +92,12 @@ def control_plane_out(ground: Ground) -> frozenset[str]:
     nodes = ground.cluster.nodes
     busy = {name for name, found in ground.by_node.items() if any(medik8s.IS_CONTROL_PLANE in r.labels for r in found)}
     busy |= {name for name in ground.by_node if name in nodes and is_control_plane(nodes[name])}
+    busy |= set(machines_out(ground.cluster))
     begun = {name for names in (*ground.starting.values(), *ground.unsure.values()) for name in names}
     return frozenset(busy | {name for name in begun if name in nodes and is_control_plane(nodes[name])})
+
+
+def machines_out(cluster: Cluster) -> tuple[str, ...]:
+    """Control-plane nodes of which the machines are being switched."""
+    found = cluster.incidents().values()
+    return tuple(incident.spec.node for incident in found if incident.is_out and incident.spec.control_plane)

@@ -75,6 +75,7 @@ class Confirmation(Wire, frozen=True):
 class IncidentSpec(Wire, frozen=True):
     node: str = ""
     cause: Cause = Cause()
+    control_plane: bool = False  # a Node that is gone cannot tell any more
     confirmed_off: Confirmation | None = None
 
 

@@ -4,14 +4,15 @@ from collections.abc import Callable
 
 from defib.decide.doubt import brake_reason, doubts_about
 from defib.decide.fencing.order import Obstacle, Order
-from defib.decide.ground import is_control_plane, survey
+from defib.decide.ground import is_control_plane, machines_out, survey
 from defib.decide.quorum import quorum_gate
 from defib.decide.rules import Rules
 from defib.model import medik8s
 from defib.model.cluster import Cluster
-from defib.model.incident import INCIDENTS, NodeIncident
+from defib.model.incident import INCIDENTS
 from defib.model.lock import held_by_another, is_held
 from defib.model.node import Lease, Node
+from defib.model.power_cycle import LOCK_HOLDER
 
 _NEEDED = frozenset({"nodes", "heartbeats", "configmaps", INCIDENTS})
 
@@ -56,7 +57,7 @@ def _lock(order: Order, cluster: Cluster, rules: Rules) -> Obstacle | None:
     lease = lock_of(order, cluster, rules)
     if by := held_by_another(lease, order.lock_holder, cluster.now):
         return Obstacle("Lock", f"{by} works on the node and holds its lock")
-    if order.node in cluster.nodes and not is_held(lease, cluster.now):
+    if order.lock_holder == LOCK_HOLDER and order.node in cluster.nodes and not is_held(lease, cluster.now):
         return Obstacle("Lock", "the lock of the node is being taken")
     return None
 
@@ -64,20 +65,9 @@ def _lock(order: Order, cluster: Cluster, rules: Rules) -> Obstacle | None:
 def _control_plane(node: Node | None, cluster: Cluster, rules: Rules) -> Obstacle | None:
     if node is None or not is_control_plane(node):
         return None
-    for other in out_of_control_plane(cluster):
+    for other in machines_out(cluster):
         if other != node.name:
             message = f"control-plane node {other} is being remediated, and only one may be at a time"
             return Obstacle("ControlPlane", message)
     gate = quorum_gate(node, survey(cluster, rules, frozenset()))
     return None if gate.is_open else Obstacle("Quorum", gate.message)
-
-
-def out_of_control_plane(cluster: Cluster) -> tuple[str, ...]:
-    """Control-plane nodes of which the machines are being switched."""
-    return tuple(incident.spec.node for incident in cluster.incidents().values() if _is_out(incident, cluster))
-
-
-def _is_out(incident: NodeIncident, cluster: Cluster) -> bool:
-    node = cluster.nodes.get(incident.spec.node)
-    # Without its Node nobody can say what it was: it counts.
-    return incident.is_out and (node is None or is_control_plane(node))

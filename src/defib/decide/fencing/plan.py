@@ -15,11 +15,12 @@ from defib.decide.fencing.said import said
 from defib.decide.fencing.sources import kinds_served, orders_in
 from defib.decide.fencing.table import Row, next_row
 from defib.decide.fencing.work import next_command, next_reading, target, work
+from defib.decide.ground import is_control_plane
 from defib.decide.rules import INSTANT, LOOK_AGAIN, Rules
 from defib.model.action import Action, HoldLock, OpenIncident, ReportRemediation
 from defib.model.cluster import Cluster, Wanted
 from defib.model.health_check import KindRef
-from defib.model.incident import INCIDENTS, TIMELINE_MAX, Entry, IncidentStatus, NodeIncident, Phase
+from defib.model.incident import INCIDENTS, TIMELINE_MAX, Entry, IncidentSpec, IncidentStatus, NodeIncident, Phase
 from defib.model.lock import Claim, ends_at, is_held
 from defib.model.metal3 import HOST
 from defib.model.power import METAL3, UNSEEN, PowerPath, PowerState
@@ -120,7 +121,8 @@ def _plan_one(order: Order, report: Report, incident: NodeIncident | None, this:
     )
     row = next_row(case)
     so = said(case)
-    actions: tuple[Action, ...] = (_enter(case, row, so),) if row is not None else (*_write(case, so), *work(case))
+    # One write at a time: whatever else would be done now is a version too early.
+    actions: tuple[Action, ...] = (_enter(case, row, so),) if row is not None else _write(case, so) or work(case)
     return Fencing(
         actions=(*actions, *_lock(case, this.rules), *report(incident, so)),
         nodes=frozenset({order.node}) if order.node and incident.status.phase in _FREEING else frozenset(),
@@ -131,6 +133,9 @@ def _plan_one(order: Order, report: Report, incident: NodeIncident | None, this:
 def _plan_new(order: Order, report: Report, this: _Pass) -> Fencing:
     if order.is_over or order.withdrawn or not order.is_held:
         return Fencing(actions=report(None, Obstacle("NotStarted", order.withdrawn or "nothing was begun")))
+    if unread := next((one for one in this.cluster.unread if (one.kind, one.key) == (INCIDENTS, order.name)), None):
+        so = Obstacle("IncidentUnreadable", f"NodeIncident {order.name} cannot be read: {unread.why}")
+        return Fencing(actions=report(None, so))
     there = this.cluster.incidents().get(order.name)
     if there is not None and there.is_open:
         so = Obstacle("OtherIncident", f"{there.spec.cause} is at work on this node")
@@ -139,12 +144,18 @@ def _plan_new(order: Order, report: Report, this: _Pass) -> Fencing:
         return Fencing(actions=report(None, order.path))
     obstacle = obstacle_to(order, this.cluster, this.rules, this.hold, has_begun=False)
     so = obstacle or Obstacle("Starting", "nothing stands against it")
-    body: dict[str, Any] = {
-        "metadata": {"name": order.name},
-        "spec": {"node": order.node, "cause": msgspec.to_builtins(cause_of(order.cause))},
-    }
-    opened = OpenIncident(node=order.name, body=body, instead_of=target(there) if there is not None else None)
+    opened = OpenIncident(
+        node=order.name, body=_body(order, this.cluster), instead_of=target(there) if there is not None else None
+    )
     return Fencing(actions=(opened, *report(None, so)))
+
+
+def _body(order: Order, cluster: Cluster) -> dict[str, Any]:
+    node = cluster.nodes.get(order.node)
+    spec = IncidentSpec(
+        node=order.node, cause=cause_of(order.cause), control_plane=node is not None and is_control_plane(node)
+    )
+    return {"metadata": {"name": order.name}, "spec": {"node": order.node, **msgspec.to_builtins(spec)}}
 
 
 def _enter(case: Case, row: Row, so: Obstacle) -> ReportRemediation:

@@ -50,10 +50,8 @@ def _can_be_replaced(case: Case) -> bool:
 
 
 def _is_over_with(case: Case) -> bool:
-    """Nothing has to be undone: it was never switched, or it is on again, and its node was left as it was."""
-    if case.status.tainted or case.status.saved is not None:
-        return False
-    return not case.was_commanded or case.is_on
+    """Nothing has to be undone: it was never switched, or it is on again, and its node is as it was."""
+    return case.is_clean and (not case.was_commanded or case.is_on)
 
 
 def _begin(case: Case) -> Changes:
@@ -190,6 +188,12 @@ TRANSITIONS: tuple[Row, ...] = (
         Phase.CANCELLING,
         _BACK,
         (Phase.CLOSED, "nothing of ours is left", _is_over_with, _closed(Outcome.CANCELLED)),
+        (
+            Phase.RESTORING,
+            "the time is up, and the node is ready as it is",
+            lambda case: case.time_is_up and case.is_alive and case.is_on,
+            _nothing,
+        ),
         (Phase.NEEDS_PERSON, "the time is up", _time_is_up, _nothing),
     ),
     *_from(
