@@ -40,6 +40,7 @@ from defib.model.action import (
     CheckPower,
     MarkRemediation,
     ReadPower,
+    ReportRemediation,
     StartRemediation,
     SwitchPower,
     TellEvent,
@@ -249,10 +250,8 @@ class Operator:
 
     def _ended(self, action: Action, outcome: Outcome) -> None:
         match action, outcome:
-            case WriteStatus(), Done():
-                self._executor.tell(action.tells, self._mandate)
-                for one in action.ended:
-                    self._metrics.ended(one.node, one.namespace, one.kind, one.seconds, action.check)
+            case WriteStatus() | ReportRemediation(), Done():
+                self._written(action)
             case StartRemediation(), Done():
                 self._metrics.started(action.check)
             case AddDefaultCheck(), Done() | Stale():
@@ -264,6 +263,12 @@ class Operator:
         self._remember(action, outcome)
         if not isinstance(action, TellEvent):
             self._trigger.changed()
+
+    def _written(self, action: WriteStatus | ReportRemediation) -> None:
+        self._executor.tell(action.tells, self._mandate)
+        if isinstance(action, WriteStatus):
+            for one in action.ended:
+                self._metrics.ended(one.node, one.namespace, one.kind, one.seconds, action.check)
 
     def _remember(self, action: Action, outcome: Outcome) -> None:
         match action, outcome:

@@ -30,6 +30,7 @@ from defib.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, Server
 from defib.kube.kinds import EVENTS, LEASES, NODE_HEALTH_CHECKS, NODES
 from defib.model import medik8s
 from defib.model.action import (
+    CHECK,
     Action,
     AddDefaultCheck,
     CheckPower,
@@ -59,6 +60,7 @@ from defib.model.mandate import Mandate
 from defib.model.node import Node
 
 EVENT_NAMESPACE = "default"  # where the Event objects of cluster-wide things have to be
+OUR_SOURCE = "defib"
 MESSAGE_MAX = 1024
 NAME_MAX = 253
 DIGEST_LENGTH = 16
@@ -246,19 +248,20 @@ def event_body(action: TellEvent) -> dict[str, Any]:
     digest = hashlib.sha256(news.encode()).hexdigest()[:DIGEST_LENGTH]
     prefix = action.check[: NAME_MAX - DIGEST_LENGTH - 1].rstrip("-.")
     message = f"{medik8s.EVENT_PREFIX}{action.message}".encode()[:MESSAGE_MAX].decode(errors="ignore")
+    source = medik8s.EVENT_SOURCE if action.kind == CHECK else OUR_SOURCE
     return {
         "metadata": {"name": f"{prefix}.{digest}", "namespace": EVENT_NAMESPACE},
         "involvedObject": {
-            "apiVersion": medik8s.API_VERSION,
-            "kind": medik8s.CHECK_KIND,
+            "apiVersion": action.kind.api_version,
+            "kind": action.kind.name,
             "name": action.check,
             "uid": action.uid,
         },
         "type": "Warning" if action.is_warning else "Normal",
         "reason": action.reason,
         "message": message,
-        "source": {"component": medik8s.EVENT_SOURCE},
-        "reportingComponent": medik8s.EVENT_SOURCE,
+        "source": {"component": source},
+        "reportingComponent": source,
         "firstTimestamp": _stamp(action.at),
         "lastTimestamp": _stamp(action.at),
         "count": 1,

@@ -1,4 +1,4 @@
-"""`defib pause`, `defib resume` and `defib approve`: what a person tells the cluster. Each says what is now so."""
+"""`defib pause`, `resume`, `approve` and `confirm-off`: what a person tells the cluster. Each says what is now so."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,7 +8,7 @@ from typing import Any
 from defib.app import rules_of
 from defib.cli.failed import Failed
 from defib.config import Settings
-from defib.console import approval, brake
+from defib.console import approval, brake, confirmation
 from defib.console.session import NotDone
 from defib.telemetry.log import printable
 
@@ -23,6 +23,10 @@ def resume_all(settings: Settings) -> None:
 
 def approve_node(node: str, seconds: float, settings: Settings) -> None:
     _tell(approval.approve(node, timedelta(seconds=seconds), settings, rules_of(settings)))
+
+
+def confirm_node_off(node: str, settings: Settings) -> None:
+    _tell(confirmation.confirm_off(node, settings))
 
 
 def _tell(work: Coroutine[Any, Any, str]) -> None:

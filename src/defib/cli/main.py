@@ -229,6 +229,25 @@ def approve(node: str, length: float, **flags: str | None) -> None:
     approve_node(node, length, _settings(flags))
 
 
+@cli.command("confirm-off")
+@click.argument("node")
+@settings_options("kubeconfig", "context")
+def confirm_off(node: str, **flags: str | None) -> None:
+    """Say that you have seen that the machine of NODE is off.
+
+    For machines whose power Defib cannot read or switch. It is a proof, with your name and the time: the workloads of
+    the node are started elsewhere at once. If the machine runs after all, two of them write to the same disk.
+
+    \b
+    Examples:
+      defib confirm-off worker-7
+      kubectl defib confirm-off worker-7 --context staging
+    """  # noqa: D301  see cli
+    from defib.cli.hand import confirm_node_off
+
+    confirm_node_off(node, _settings(flags))
+
+
 @cli.command()
 @click.option("--server", is_flag=True, help="Ask the cluster for its version too.")
 @settings_options("kubeconfig", "context")

@@ -16,7 +16,7 @@ from defib.app import rules_of
 from defib.cli.failed import Failed
 from defib.config import Settings
 from defib.console.session import NotDone
-from defib.console.why import Answer, CheckTold, GateTold, RemediationTold, why
+from defib.console.why import Answer, CheckTold, GateTold, IncidentTold, RemediationTold, why
 from defib.model.duration import say
 from defib.model.verdict import State
 from defib.telemetry.log import printable
@@ -24,6 +24,7 @@ from defib.telemetry.log import printable
 LABEL_WIDTH = 12
 ROOMY_WIDTH = 110  # from here on a gate's value and limit have columns of their own; its sentence says them anyway
 PIPED_WIDTH = 120
+TIMELINE_SHOWN = 8
 MINUTES_FROM, HOURS_FROM = timedelta(hours=1), timedelta(days=2)  # from here on, nobody counts seconds, or minutes
 STYLES = {
     State.HEALTHY: "green",
@@ -57,6 +58,8 @@ def page(answer: Answer, width: int) -> RenderableType:
     """Of the width of the terminal; what does not fit is wrapped, never cut."""
     gone = "" if answer.exists else " does not exist any more"
     parts: list[RenderableType] = [Text(f"Node {printable(answer.node)}{gone}", style="bold"), _facts(_of_node(answer))]
+    if answer.incident is not None:
+        parts += ["", Text("Incident", style="bold"), _facts(_of_incident(answer.incident, now=answer.now))]
     for check in answer.checks:
         if check.check:
             mode = f", mode {check.mode}" if check.mode else ""
@@ -93,6 +96,18 @@ def _of_node(answer: Answer) -> Iterator[Fact]:
         yield "remediation", _text(f"{_remediation(one, now)}, made by no check")
     for note in answer.unknown:
         yield "not known", _text(note, "yellow")
+
+
+def _of_incident(told: IncidentTold, now: datetime) -> Iterator[Fact]:
+    yield "phase", _text(f"{told.phase}{f' ({told.outcome})' if told.outcome else ''}{_since(told.since, now)}", "bold")
+    yield "", _text(told.message)
+    yield "asked by", _text(told.cause)
+    if told.attempt > 1:
+        yield "attempt", _text(str(told.attempt))
+    if told.proof:
+        yield "proof", _text(told.proof)
+    for entry in told.timeline[-TIMELINE_SHOWN:]:
+        yield f"{entry.at:%H:%M:%S}", _text(f"{entry.phase}: {entry.message}")
 
 
 def _of_check(told: CheckTold, now: datetime, width: int) -> Iterator[Fact]:

@@ -2,25 +2,21 @@
 
 from datetime import datetime
 
-import msgspec
-
 from defib.clock import Clock, SystemClock
 from defib.config import Settings
-from defib.console.session import NotDone, connected, forbidden
+from defib.console.session import NotDone, connected, forbidden, who
 from defib.decide.doubt import brake_reason
 from defib.decide.entries import stamp
 from defib.decide.rules import Rules
 from defib.kube.client import Apply, Client
-from defib.kube.errors import UNREADABLE, Forbidden, KubeError, NotFound
+from defib.kube.errors import Forbidden, NotFound
 from defib.kube.kinds import CONFIG_MAPS
-from defib.kube.transport import Request
 from defib.model.cluster import CONFIG_MAPS as COLLECTION
 from defib.model.cluster import Cluster
 from defib.model.config_map import ConfigMap
 
 BRAKE = "defib-brake"
 MANAGER = "defib-console"  # not the operator's: it must never take our fields for its own
-WHO_SECONDS = 5.0
 
 
 async def pause(settings: Settings, reason: str) -> str:
@@ -43,7 +39,7 @@ async def pull(client: Client, clock: Clock, namespace: str, reason: str) -> str
         return f"remediation was paused already{_history(said)}"
     since = said.get("since", "") if is_on(before, clock.now()) else ""
     now = stamp(clock.now())
-    data = {"paused": "true", "reason": reason, "by": await _who(client), "since": since or now}
+    data = {"paused": "true", "reason": reason, "by": await who(client), "since": since or now}
     await _write(client, namespace, data)
     return f"remediation is paused{_history(data)}; defib resume lets it go on"
 
@@ -54,7 +50,7 @@ async def release(client: Client, clock: Clock, namespace: str) -> str:
     if not is_on(before, clock.now()):
         return f"remediation was not paused: {_why_not(before, namespace)}"
     kept = {key: value for key, value in _said(before).items() if key in ("reason", "by", "since")}
-    resumed = {"paused": "false", "resumedBy": await _who(client), "resumedAt": stamp(clock.now())}
+    resumed = {"paused": "false", "resumedBy": await who(client), "resumedAt": stamp(clock.now())}
     await _write(client, namespace, kept | resumed)
     return f"remediation goes on; it was paused{_history(kept)}"
 
@@ -107,28 +103,3 @@ async def _write(client: Client, namespace: str, data: dict[str, str]) -> None:
         ) from error
     except Forbidden as error:
         raise forbidden(error, "patch", f"configmaps/{BRAKE}", namespace) from error
-
-
-class _User(msgspec.Struct, frozen=True):
-    username: str = ""
-
-
-class _Review(msgspec.Struct, frozen=True, rename="camel"):
-    user_info: _User = _User()
-
-
-class _Reviewed(msgspec.Struct, frozen=True):
-    status: _Review = _Review()
-
-
-async def _who(client: Client) -> str:
-    """Who the API server says that we are. A server that cannot say must not keep anybody from pulling the brake."""
-    kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-    try:
-        answer = await client.ask(
-            Request(method="POST", path=path, body=msgspec.json.encode(kind)), deadline=WHO_SECONDS
-        )
-        return msgspec.json.decode(answer, type=_Reviewed).status.user_info.username
-    except (KubeError, *UNREADABLE):
-        return ""

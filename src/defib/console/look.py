@@ -17,11 +17,12 @@ from defib.kube.client import EVERYTHING, Client, Scope
 from defib.kube.decode import Page
 from defib.kube.discovery import Discovery
 from defib.kube.errors import Forbidden, KubeError, NotFound, UnknownKind
-from defib.kube.kinds import CONFIG_MAPS, LEASES, NODE_HEALTH_CHECKS, NODES, Kind, R
+from defib.kube.kinds import CONFIG_MAPS, LEASES, NODE_HEALTH_CHECKS, NODE_INCIDENTS, NODES, Kind, R
 from defib.model import medik8s
 from defib.model.cluster import CONFIG_MAPS as CONFIG_MAPS_NAME
 from defib.model.cluster import HEARTBEAT_NAMESPACE, Blindness, Cluster, Missing, Served, Unread
 from defib.model.health_check import KindRef
+from defib.model.incident import INCIDENTS
 from defib.model.meta import Resource, Unstructured
 
 LIST_SECONDS = 30.0
@@ -45,6 +46,7 @@ async def look(client: Client, clock: Clock, rules: Rules) -> Look:
         heartbeats = group.create_task(looking.read(LEASES, HEARTBEAT_NAMESPACE))
         locks = group.create_task(looking.read(LEASES, rules.lock_namespace))
         config = group.create_task(looking.read(CONFIG_MAPS, rules.namespace))
+        incidents = group.create_task(looking.read(NODE_INCIDENTS))
     known_nodes, known_checks = _needed(nodes.result(), NODES), _needed(checks.result(), NODE_HEALTH_CHECKS)
     cluster = Cluster(
         now=clock.now(),
@@ -53,6 +55,7 @@ async def look(client: Client, clock: Clock, rules: Rules) -> Look:
         locks=looking.optional(locks.result(), f"the locks in {rules.lock_namespace}"),
         others={
             medik8s.CHECKS: known_checks,
+            INCIDENTS: looking.installed(incidents.result(), "the NodeIncidents"),
             CONFIG_MAPS_NAME: looking.optional(config.result(), f"the ConfigMaps of {rules.namespace}"),
         },
         unread=tuple(looking.unread),
@@ -96,6 +99,10 @@ class _Looking:
             self.unknown.append(f"{what} {NOT_READ}: {found}")
             return {}
         return found
+
+    def installed(self, found: Mapping[str, R] | KubeError, what: str) -> Mapping[str, R]:
+        """A kind that a cluster need not have."""
+        return {} if isinstance(found, NotFound) else self.optional(found, what)
 
     async def with_kinds(self, cluster: Cluster) -> Cluster:
         """The kinds that the checks name, and those that tell of upgrades, are found out from what is known so far."""

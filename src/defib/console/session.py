@@ -12,11 +12,12 @@ import msgspec
 from defib.clock import Clock
 from defib.config import Settings
 from defib.kube.client import Client
-from defib.kube.errors import Forbidden, KubeError
+from defib.kube.errors import UNREADABLE, Forbidden, KubeError
 from defib.kube.http import connect
 from defib.kube.transport import Request, Transport
 
 TIME_SECONDS = 5.0
+WHO_SECONDS = 5.0
 ALIKE = timedelta(seconds=3)  # a date is in whole seconds and takes its time to us: less says nothing
 
 
@@ -75,3 +76,28 @@ def forbidden(error: Forbidden, verb: str, resource: str, namespace: str = "") -
     """What the server said, and how to see whether it has changed."""
     where = f" -n {namespace}" if namespace else ""
     return NotDone(f"{error}; ask for the right to {verb} it (kubectl auth can-i {verb} {resource}{where})")
+
+
+class _User(msgspec.Struct, frozen=True):
+    username: str = ""
+
+
+class _Review(msgspec.Struct, frozen=True, rename="camel"):
+    user_info: _User = _User()
+
+
+class _Reviewed(msgspec.Struct, frozen=True):
+    status: _Review = _Review()
+
+
+async def who(client: Client) -> str:
+    """Who the API server says that we are. A server that cannot say must not keep anybody from pulling the brake."""
+    kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    try:
+        answer = await client.ask(
+            Request(method="POST", path=path, body=msgspec.json.encode(kind)), deadline=WHO_SECONDS
+        )
+        return msgspec.json.decode(answer, type=_Reviewed).status.user_info.username
+    except (KubeError, *UNREADABLE):
+        return ""

@@ -16,6 +16,7 @@ from defib.decide.rules import Rules
 from defib.kube.client import Client
 from defib.model.cluster import Cluster
 from defib.model.health_check import Check, CheckStatus
+from defib.model.incident import NodeIncident
 from defib.model.lock import ends_at, is_held
 from defib.model.node import Lease, Node
 from defib.model.remediation import Remediation
@@ -95,6 +96,26 @@ class LockTold(Told, frozen=True, kw_only=True):
     until: datetime | None
 
 
+class EntryTold(Told, frozen=True, kw_only=True):
+    at: datetime
+    phase: str
+    message: str
+
+
+class IncidentTold(Told, frozen=True, kw_only=True):
+    """What is being done about its machine, or was last."""
+
+    phase: str
+    reason: str
+    message: str
+    attempt: int
+    since: datetime | None
+    outcome: str
+    proof: str  # its grade and how it came about; empty while there is none
+    cause: str
+    timeline: tuple[EntryTold, ...]
+
+
 class Answer(Told, frozen=True, kw_only=True):
     node: str
     exists: bool
@@ -106,6 +127,7 @@ class Answer(Told, frozen=True, kw_only=True):
     checks: tuple[CheckTold, ...]
     foreign: tuple[RemediationTold, ...]  # remediations that no check made
     unknown: tuple[str, ...]
+    incident: IncidentTold | None = None
     basis: str = BASIS
 
 
@@ -166,6 +188,7 @@ class _Telling(msgspec.Struct, frozen=True):
             heartbeat=heartbeat.spec.renew_time if heartbeat is not None else None,
             is_cordoned=item is not None and item.spec.unschedulable,
             lock=_lock(lock_of(self.node, cluster), cluster.now),
+            incident=_incident(cluster.incidents().get(self.node)),
             checks=tuple(self._check(verdict) for verdict in verdicts),
             foreign=tuple(_remediation(one) for one in self.found if not one.owner),
             unknown=(*unknown, *(f"{one.kind} {one.key} cannot be read: {one.why}" for one in cluster.unread)),
@@ -234,6 +257,24 @@ def _ready(node: Node) -> ConditionTold | None:
         reason=ready.reason,
         message=ready.message,
         since=ready.last_transition_time,
+    )
+
+
+def _incident(incident: NodeIncident | None) -> IncidentTold | None:
+    if incident is None:
+        return None
+    status = incident.status
+    proof = status.proof
+    return IncidentTold(
+        phase=status.phase,
+        reason=status.reason,
+        message=status.message,
+        attempt=status.attempt,
+        since=status.since,
+        outcome=status.outcome,
+        proof=f"grade {proof.grade}: {proof.how}" if proof is not None else "",
+        cause=str(incident.spec.cause),
+        timeline=tuple(EntryTold(at=one.at, phase=one.phase, message=one.message) for one in status.timeline or ()),
     )
 
 

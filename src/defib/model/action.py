@@ -5,10 +5,13 @@ from typing import Any
 
 import msgspec
 
+from defib.model import medik8s
 from defib.model.health_check import KindRef, TemplateRef
 from defib.model.lock import Claim
 from defib.model.power import PowerPath, PowerState
 from defib.model.saved import Saved
+
+CHECK = KindRef(medik8s.API_VERSION, medik8s.CHECK_KIND)
 
 
 class Because(msgspec.Struct, frozen=True):
@@ -118,14 +121,15 @@ class ClearNodeAnnotation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TellEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Say something once. `about` is the NodeHealthCheck; the same news at the same moment is one event."""
+    """Say something once, about a NodeHealthCheck or an incident; the same news at the same moment is one event."""
 
-    check: str
+    check: str  # the name of what it is about
     uid: str
     is_warning: bool
     reason: str
     message: str
     at: datetime
+    kind: KindRef = CHECK
 
     @property
     def key(self) -> str:
@@ -169,11 +173,12 @@ class SetFinalizers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReportRemediation(msgspec.Struct, frozen=True, kw_only=True):
-    """Merge into the status of a remediation of our own kind, if it is still the version that was judged."""
+    """Merge into the status of a remediation or an incident, if it is still the version that was judged."""
 
     target: Target
     version: str
     status: dict[str, Any]
+    tells: tuple[TellEvent, ...] = ()  # once it is written
 
     @property
     def key(self) -> str:

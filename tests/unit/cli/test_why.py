@@ -13,7 +13,9 @@ from defib.console.why import (
     Answer,
     CheckTold,
     ConditionTold,
+    EntryTold,
     GateTold,
+    IncidentTold,
     LockTold,
     Next,
     Recorded,
@@ -209,3 +211,26 @@ def test_what_is_hostile_is_shown_and_not_obeyed() -> None:
     assert "\x1b" not in text
     assert "\r" not in text
     assert "[bold]" in text
+
+
+def test_what_is_being_done_about_its_machine_is_told() -> None:
+    incident = IncidentTold(
+        phase="PoweringOff",
+        reason="PowerFailed",
+        message="it does not accept our credentials",
+        attempt=2,
+        since=T0 - MINUTE,
+        outcome="",
+        proof="",
+        cause="PowerCycleRemediation ns/n1",
+        timeline=tuple(
+            EntryTold(at=T0 - timedelta(seconds=60 - second), phase=f"Phase{second}", message="so")
+            for second in range(10)
+        ),
+    )
+    shown = drawn(an_answer(incident=incident))
+    assert "PoweringOff since" in shown
+    assert "it does not accept our credentials" in shown
+    assert "PowerCycleRemediation ns/n1" in shown
+    assert "Phase9: so" in shown
+    assert "Phase1: so" not in shown, "the latest are enough"

@@ -15,6 +15,7 @@ from defib.decide.upgrade import SIGNALS
 from defib.kube.client import Client
 from defib.kube.kinds import CONFIG_MAPS, LEASES, NODE_HEALTH_CHECKS
 from defib.model import medik8s
+from defib.model.incident import INCIDENTS
 from defib.simulate.faults import Fault, Refuse
 from defib.simulate.in_process import InProcess
 from defib.simulate.server import ApiServer
@@ -23,7 +24,11 @@ from defib.simulate.virtual_time import VirtualClock, run
 Body = dict[str, Any]
 
 ROOT = Path(__file__).parents[3]
-DEFINED_IN = ("deploy/crds/remediation.medik8s.io_nodehealthchecks.yaml", "testbed/crds/test-remediators.yaml")
+DEFINED_IN = (
+    "deploy/crds/remediation.medik8s.io_nodehealthchecks.yaml",
+    "testbed/crds/test-remediators.yaml",
+    "deploy/crds/defib.dev_nodeincidents.yaml",
+)
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 CHECKS = str(NODE_HEALTH_CHECKS)
 API = "test.defib.dev/v1alpha1"
@@ -96,6 +101,18 @@ def add_foo(server: ApiServer, node: str, *, check: str = "workers", status: Bod
     made = server.put(FOOS, {"metadata": metadata, "spec": {}})
     if status is not None:
         server.store.put(FOOS, {**made.object, "status": status})
+
+
+def add_incident(server: ApiServer, node: str, phase: str, **status: Any) -> None:
+    cause = {"apiVersion": "defib.dev/v1alpha1", "kind": "PowerCycleRemediation", "namespace": "ns", "name": node}
+    made = server.put(INCIDENTS, {"metadata": {"name": node}, "spec": {"node": node, "cause": cause | {"uid": "u"}}})
+    server.store.put(INCIDENTS, {**made.object, "status": {"phase": phase} | status})
+
+
+def incident_of(server: ApiServer, node: str) -> Body:
+    stored = server.store.get(INCIDENTS, node)
+    assert stored is not None
+    return dict(stored.object)
 
 
 def add_lock(server: ApiServer, node: str, holder: str, *, seconds: int = 600) -> None:

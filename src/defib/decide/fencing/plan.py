@@ -9,6 +9,7 @@ import msgspec
 
 from defib.decide.entries import release
 from defib.decide.fencing.case import UNREADABLE_WAIT, VOLUME_ATTACHMENT, Case
+from defib.decide.fencing.news import news_of
 from defib.decide.fencing.obstacles import hold_of, lock_of, obstacle_to
 from defib.decide.fencing.order import Obstacle, Order, Report, cause_of, target_of
 from defib.decide.fencing.said import said
@@ -172,7 +173,8 @@ def _enter(case: Case, row: Row, so: Obstacle) -> ReportRemediation:
         "message": (kept.message if kept is not None else message)[:MESSAGE_MAX],
     }
     entry = Entry(at=case.cluster.now, phase=row.target, message=message[:MESSAGE_MAX])
-    return _report(case, changes | {"timeline": [*(case.status.timeline or ()), entry][-TIMELINE_MAX:]})
+    written = _report(case, changes | {"timeline": [*(case.status.timeline or ()), entry][-TIMELINE_MAX:]})
+    return msgspec.structs.replace(written, tells=news_of(case, row, message))
 
 
 def _write(case: Case, so: Obstacle) -> tuple[ReportRemediation, ...]:
