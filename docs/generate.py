@@ -3,6 +3,8 @@
 from pathlib import Path
 
 from defib.config import FILE_VARIABLE, SETTINGS, Setting
+from defib.decide.fencing.table import TRANSITIONS
+from defib.model.incident import Phase
 from defib.telemetry.metrics import METRICS, Metric
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -24,6 +26,19 @@ itself makes for a service called `defib` (`DEFIB_SERVICE_HOST`, `DEFIB_PORT` an
 
 | flag | environment | file | default | may be |
 |---|---|---|---|---|
+"""
+
+PHASES_HEAD = """# Phases of an incident
+
+Drawn from the table in `src/defib/decide/fencing/table.py`, which is the whole of it. What each phase is for:
+[power cycles](../power-cycle.md).
+
+```mermaid
+stateDiagram-v2
+{picture}```
+
+| in | when | to |
+|---|---|---|
 """
 
 METRICS_HEAD = """# Metrics
@@ -54,7 +69,19 @@ METRICS_TAIL = """
 
 def pages() -> dict[str, str]:
     """Every page of the reference, by file name."""
-    return {"settings.md": _settings(), "metrics.md": _metrics()}
+    return {"settings.md": _settings(), "metrics.md": _metrics(), "power-cycle-phases.md": _phases()}
+
+
+def _phases() -> str:
+    """The picture, and the same as a table: in a phase, the first row that fits is taken."""
+    arrows = dict.fromkeys((row.source, row.target) for row in TRANSITIONS)
+    picture = "".join(f"    {source.name} --> {target.name}\n" for source, target in arrows)
+    names = "".join(f"    {phase.name}: {phase.value}\n" for phase in Phase)
+    rows = "".join(f"| {row.source.value} | {row.name} | {row.target.value} |\n" for row in TRANSITIONS)
+    return (
+        PHASES_HEAD.format(picture=f"{names}    [*] --> {Phase.OPEN.name}\n{picture}    {Phase.CLOSED.name} --> [*]\n")
+        + rows
+    )
 
 
 def _settings() -> str:
