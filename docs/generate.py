@@ -55,8 +55,15 @@ operator; their series of nodes that are done with are kept for the latest hundr
 METRICS_TAIL = """
 ## What to alert on
 
+`deploy/alerts.yaml` has all of these as a PrometheusRule, with summaries and severities.
+
 | when | PromQL |
 |---|---|
+| a node could not be fenced if it failed now | `min by (node) (defib_fence_ready) == 0` for 15 minutes |
+| an incident needs a person | `max(defib_incidents{phase="NeedsPerson"}) > 0` |
+| an incident has been open for an hour | `max(defib_incident_open_since_seconds) > 0 and time() - max(defib_incident_open_since_seconds) > 3600` |
+| nobody has tried for a day whether nodes could be fenced | `max(defib_fence_checked_seconds) > 0 and time() - max(defib_fence_checked_seconds) > 90000` |
+| calls to BMCs hang | `max(defib_power_calls_left_behind) > 16` |
 | Defib does not see the cluster | `defib_watch_blind_since_seconds > 0 and time() - defib_watch_blind_since_seconds > 120` |
 | Defib makes no passes | `increase(defib_passes_total[15m]) == 0` |
 | the API server fails or refuses | `sum(rate(defib_api_requests_total{code=~"none\\|4..\\|5.."}[5m])) > 0.1` |

@@ -127,7 +127,7 @@ class Operator:
         self._announcements = Announcements(clock)
         self._story: deque[Told] = deque(maxlen=STORY_LENGTH)
         self._last_pass = clock.monotonic()
-        self._gauges = Gauges(metrics)
+        self._gauges = Gauges(metrics, hooks.drivers)
         self._power = PowerMemory()
         self._server = (0, 0)
         self.picture = Picture(self._cache.snapshot(clock.now()))
@@ -189,7 +189,7 @@ class Operator:
         self._has_seen_all = self._has_seen_all or cluster.complete
         plan = self._decide(cluster) if self._has_seen_all else NOTHING
         self.picture = Picture(cluster, plan, tuple(self._story))
-        self._gauges.show(cluster, plan)
+        self._gauges.show(cluster, plan, self._own)
         self._last_pass = self._clock.monotonic()
         self._metrics.passed(self._last_pass - started)
         self._trigger.settle(SETTLE_PASSES * (self._last_pass - started))
@@ -213,7 +213,7 @@ class Operator:
         plan = decide(cluster, self._rules, self.picture.plan)
         self._announcements.look(cluster, self._rules)
         self._metrics.decided(self._clock.monotonic() - started)
-        own = self._own = plan_own_work(cluster, self._rules, self._own)
+        own = self._own = plan_own_work(cluster, self._rules, plan, self._own)
         self._remediators.want({**wanted_kinds(plan, cluster, self._rules), **own.kinds})
         self._node_pods.want(own.nodes)
         self._power.keep_only(own.fencing.open, cluster.nodes)

@@ -1,23 +1,34 @@
 """What a pass has seen and thought, as numbers for whoever watches the operator."""
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime
 
 from defib.decide.plan import Plan
+from defib.decide.remediators import OwnWork
 from defib.model.cluster import Cluster
+from defib.model.incident import NodeIncident, Phase
 from defib.model.pod import PODS_ON
 from defib.observe.cache import HEARTBEATS_NAME, LOCKS_NAME
+from defib.power.registry import Drivers
 from defib.telemetry.metrics import Metrics
+
+_OPEN = tuple(phase for phase in Phase if phase is not Phase.CLOSED)
 
 
 class Gauges:
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, drivers: Drivers) -> None:
         self._metrics = metrics
+        self._drivers = drivers
         self._measured: set[str] = set()
+        self._incidents: Mapping[str, NodeIncident] | None = None
 
-    def show(self, cluster: Cluster, plan: Plan) -> None:
+    def show(self, cluster: Cluster, plan: Plan, own: OwnWork) -> None:
         self._show_cache(cluster)
         self._show_checks(plan)
+        self._show_incidents(cluster.incidents())
+        self._metrics.fences(own.readiness.ready, own.readiness.checked_at)
+        self._metrics.left_behind(self._drivers.left_behind)
 
     def _show_cache(self, cluster: Cluster) -> None:
         held = {"nodes": cluster.nodes, HEARTBEATS_NAME: cluster.heartbeats, LOCKS_NAME: cluster.locks}
@@ -52,6 +63,16 @@ class Gauges:
             )
         self._metrics.checked(counts)
         self._metrics.ongoing(ongoing)
+
+    def _show_incidents(self, incidents: Mapping[str, NodeIncident]) -> None:
+        """Those that are closed stay, one for each node that ever failed: they are counted again only after a change."""
+        if self._incidents is incidents:
+            return
+        self._incidents = incidents
+        phases = Counter(incident.status.phase for incident in incidents.values())
+        began = [one.metadata.creation_timestamp for one in incidents.values() if one.is_open]
+        oldest = min((moment for moment in began if moment is not None), default=None)
+        self._metrics.incidents({phase.value: phases[phase] for phase in _OPEN}, oldest)
 
 
 def series_of(name: str) -> str:

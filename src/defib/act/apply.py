@@ -13,6 +13,7 @@ from defib.act.defaults import add_default_check
 from defib.act.fencing import (
     delete_machine,
     delete_node,
+    drop_incident,
     free_pod,
     open_incident,
     restore_node,
@@ -20,6 +21,7 @@ from defib.act.fencing import (
     untaint_node,
 )
 from defib.act.locks import take_lock
+from defib.act.machines import ask_for_power_cycle, remediate_machine, replace_machine
 from defib.act.means import REQUEST_SECONDS, Means
 from defib.act.outcome import Done, Failed, Held, Outcome, Stale, Withheld
 from defib.act.pod_failover import move_pod, report_remediation, set_finalizers
@@ -37,6 +39,7 @@ from defib.model.action import (
     ClearNodeAnnotation,
     DeleteMachine,
     DeleteNode,
+    DropIncident,
     EndRemediation,
     FreePod,
     HoldLock,
@@ -56,6 +59,7 @@ from defib.model.action import (
     UntaintNode,
     WriteStatus,
 )
+from defib.model.machine_action import AskForPowerCycle, RemediateMachine, ReplaceMachine
 from defib.model.mandate import Mandate
 from defib.model.node import Node
 
@@ -94,6 +98,12 @@ async def apply(means: Means, action: Action, mandate: Mandate) -> Outcome:  # n
             return await move_pod(means, action, mandate)
         case AddDefaultCheck():
             return await add_default_check(means, action)
+        case AskForPowerCycle():
+            return await ask_for_power_cycle(means, action, mandate)
+        case RemediateMachine():
+            return await remediate_machine(means, action, mandate)
+        case ReplaceMachine():
+            return await replace_machine(means, action, mandate)
         case _:
             return await apply_to_machine(means, action, mandate)
 
@@ -103,6 +113,8 @@ async def apply_to_machine(means: Means, action: PowerCycleAction, mandate: Mand
     match action:
         case OpenIncident():
             return await open_incident(means, action)
+        case DropIncident():
+            return await drop_incident(means, action)
         case SwitchPower():
             return await switch_power(means, action, mandate)
         case ReadPower():
@@ -158,7 +170,8 @@ async def mark_remediation(means: Means, action: MarkRemediation) -> Outcome:
     ref = await means.address(target.kind, target.name, target.namespace)
     if ref is None:
         return Stale(f"{target.kind} has another scope now")
-    patch = Merge({"metadata": {"uid": target.uid, "annotations": action.annotations}})
+    meta = {"uid": target.uid} | ({"resourceVersion": action.version} if action.version else {})
+    patch = Merge({"metadata": {**meta, "annotations": action.annotations}})
     try:
         marked = await means.client.patch(ref, patch, deadline=REQUEST_SECONDS)
     except (NotFound, Conflict):

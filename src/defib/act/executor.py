@@ -32,7 +32,7 @@ from defib.act.places import Places, in_turn
 from defib.clock import Clock
 from defib.kube.client import Client
 from defib.kube.discovery import Discovery
-from defib.kube.errors import KubeError, Refused, ServerFailed, Throttled, Unreachable
+from defib.kube.errors import Forbidden, KubeError, Refused, ServerFailed, Throttled, Unreachable
 from defib.model import medik8s
 from defib.model.action import (
     Action,
@@ -47,6 +47,7 @@ from defib.model.action import (
     TellEvent,
     WriteStatus,
 )
+from defib.model.machine_action import MachineAction
 from defib.model.mandate import Mandate
 from defib.power.registry import Drivers
 
@@ -56,7 +57,7 @@ STATUS_PAUSE_SECONDS = 0.5
 TELLERS = 4  # Event objects must not take the place of remediations, however many there are
 UNTOLD_MAX = 1000
 TELLING_TRIES = 5
-HELD_BY_THE_BRAKE = StartRemediation | MovePod | TaintNode | DeleteNode | FreePod | DeleteMachine
+HELD_BY_THE_BRAKE = StartRemediation | MovePod | TaintNode | DeleteNode | FreePod | DeleteMachine | MachineAction
 
 
 class Hooks(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,7 +231,8 @@ class Executor:
         except KubeError as error:
             passing = isinstance(error, (Unreachable, ServerFailed, Throttled))
             asked = (error.retry_after if isinstance(error, Refused) else None) or 0.0
-            return Failed(str(error), may_pass=passing, retry_after_seconds=asked)
+            forbidden = isinstance(error, Forbidden)
+            return Failed(str(error), may_pass=passing, retry_after_seconds=asked, forbidden=forbidden)
         except TimeoutError:
             if not deadline.expired():
                 raise

@@ -14,6 +14,7 @@ from defib.kube.kinds import NODE_INCIDENTS, NODES, PODS
 from defib.model.action import (
     DeleteMachine,
     DeleteNode,
+    DropIncident,
     FreePod,
     OpenIncident,
     RestoreNode,
@@ -42,6 +43,10 @@ async def open_incident(means: Means, action: OpenIncident) -> Outcome:
     means.note(NODE_INCIDENTS, incident)
     log.info("incident opened", node=action.node, cause=str(incident.spec.cause))
     return Done(incident)
+
+
+async def drop_incident(means: Means, action: DropIncident) -> Outcome:
+    return Done() if await _drop_closed(means, action.incident) else Stale(f"{action.incident} is another one now")
 
 
 async def _drop_closed(means: Means, target: Target) -> bool:
@@ -149,12 +154,8 @@ async def delete_machine(means: Means, action: DeleteMachine, mandate: Mandate) 
     """The host is marked first: without its mark it could be given to the machine that comes instead."""
     if lost := await _no_proof(means, action.incident, Phase.REPLACING, mandate):
         return lost
-    if action.host is not None:
-        ref = await means.address(action.host.kind, action.host.name, action.host.namespace)
-        if ref is None:
-            return Stale(f"{action.host} has another scope now")
-        patch = {"metadata": {"uid": action.host.uid, "annotations": dict((action.mark,))}}
-        await means.client.patch(ref, Merge(patch), deadline=REQUEST_SECONDS)
+    if action.host is not None and (lost := await _mark(means, action.host, action.mark)):
+        return lost
     machine = await means.address(action.machine.kind, action.machine.name, action.machine.namespace)
     if machine is None:
         return Stale(f"{action.machine} has another scope now")
@@ -167,6 +168,24 @@ async def delete_machine(means: Means, action: DeleteMachine, mandate: Mandate) 
         return Done()
     log.info("machine deleted, to be replaced", machine=str(action.machine), node=action.node)
     return Done()
+
+
+async def _mark(means: Means, host: Target, mark: tuple[str, str]) -> Stale | None:
+    """None when it has the mark, or is not there to be given to anybody."""
+    ref = await means.address(host.kind, host.name, host.namespace)
+    if ref is None:
+        return Stale(f"{host} has another scope now")
+    known = await means.live(ref)
+    if known is None:
+        return None
+    if known.uid != host.uid:
+        return Stale(f"{host} is another one now")
+    meta = {"uid": known.uid, "resourceVersion": known.metadata.resource_version, "annotations": dict((mark,))}
+    try:
+        await means.client.patch(ref, Merge({"metadata": meta}), deadline=REQUEST_SECONDS)
+    except (Conflict, NotFound):
+        return Stale(f"{host} has changed in between")
+    return None
 
 
 async def _no_proof(means: Means, incident: Target, phase: Phase, mandate: Mandate) -> Stale | Withheld | None:

@@ -44,7 +44,7 @@ class Ledger:
         times = before.times + 1 if before else 1
         pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(times - 1, 20), LONGEST_PAUSE_SECONDS)
         pause = max(pause, outcome.retry_after_seconds)
-        failure = Failure(why=outcome.why, times=times, again_in=timedelta(seconds=pause))
+        failure = Failure(why=outcome.why, times=times, again_in=timedelta(seconds=pause), forbidden=outcome.forbidden)
         if isinstance(action, StartRemediation) and outcome.may_pass:
             failure = msgspec.structs.replace(failure, check=action.check, node=action.node)
         self._failures[action.key] = failure

@@ -33,6 +33,7 @@ class Metal3:
             return Reading(PowerState.UNKNOWN, at, str(error))
         if host is None:
             return Reading(PowerState.UNKNOWN, at, f"there is no BareMetalHost {target.address}")
+        self._means.note((await self._ref(target)).kind, host)  # what is decided next must not be older than this
         state, detail = power_of(host, target.options[_KEY])
         return Reading(state, at, detail)
 
@@ -58,7 +59,7 @@ class Metal3:
             try:
                 host = await self._host(target)
                 if host is None:
-                    return Refused(f"there is no BareMetalHost {target.address}")
+                    return Refused(f"there is no BareMetalHost {target.address}") if value else Accepted()
                 if value is not None and (why := why_untouchable(host)):
                     return Refused(why)
                 await self._patch(host, target, value)

@@ -61,6 +61,7 @@ class Failed(msgspec.Struct, frozen=True):
     why: str
     may_pass: bool = False
     retry_after_seconds: float = 0.0
+    forbidden: bool = False
 
 
 Outcome = Done | Stale | Held | Taken | Withheld | PowerRead | PowerSwitched | PowerChecked | Failed

@@ -1,13 +1,16 @@
 """What our own remediator does: hold on to a remediation, delete pods of a node that is really not ready, report."""
 
+from typing import Any
+
 import structlog
 
 from defib.act.means import REQUEST_SECONDS, Means
 from defib.act.outcome import Done, Outcome, Stale, Withheld
 from defib.kube.client import Deletion, Merge
 from defib.kube.errors import Conflict, NotFound
-from defib.kube.kinds import NODES, PODS
+from defib.kube.kinds import NODE_INCIDENTS, NODES, PODS, Ref
 from defib.model.action import MovePod, ReportRemediation, SetFinalizers, Target
+from defib.model.incident import INCIDENT
 from defib.model.mandate import Mandate
 from defib.model.node import Node
 
@@ -29,7 +32,7 @@ def _as_judged(action: SetFinalizers | ReportRemediation) -> dict[str, object]:
 
 
 async def _merge(means: Means, target: Target, patch: Merge, *, subresource: str = "") -> Outcome:
-    ref = await means.address(target.kind, target.name, target.namespace)
+    ref = await _where(means, target)
     if ref is None:
         return Stale(f"{target.kind} has another scope now")
     try:
@@ -41,6 +44,13 @@ async def _merge(means: Means, target: Target, patch: Merge, *, subresource: str
     if item.metadata.deletion_timestamp is None:  # without its last finalizer it is gone, whatever this answer shows
         means.note(ref.kind, item)
     return Done(item)
+
+
+async def _where(means: Means, target: Target) -> Ref[Any] | None:
+    """As it is followed, so that what comes back is noted: an incident as one of ours, all others as they are found."""
+    if target.kind == INCIDENT:
+        return NODE_INCIDENTS.at(target.name)
+    return await means.address(target.kind, target.name, target.namespace)
 
 
 async def move_pod(means: Means, action: MovePod, mandate: Mandate) -> Outcome:

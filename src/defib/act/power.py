@@ -14,6 +14,7 @@ from defib.kube.kinds import NODE_INCIDENTS, NODES, SECRETS
 from defib.model import medik8s
 from defib.model.action import CheckPower, ReadPower, SwitchPower
 from defib.model.mandate import Mandate
+from defib.model.meta import Unstructured
 from defib.model.power import METAL3, FenceCheck, PowerPath, PowerState, Reading, Sent
 from defib.model.secret import Secret
 from defib.power.base import Accepted, Credentials, Driver, NotReady, Refused, Target
@@ -31,7 +32,8 @@ async def switch_power(means: Means, action: SwitchPower, mandate: Mandate) -> O
     """The record is compared and swapped before the command is sent: a replica that is too late loses, and sends nothing."""
     if why := await _why_not(means, action):
         return Stale(why)
-    if why := means.forbids_start(mandate) if action.power is PowerState.OFF else means.forbids(mandate):
+    forbids = means.forbids_start if action.power is PowerState.OFF else means.forbids
+    if why := forbids(mandate):
         return Withheld(why)
     found = await _driver(means, action.node, action.path)
     if isinstance(found, str):
@@ -39,6 +41,8 @@ async def switch_power(means: Means, action: SwitchPower, mandate: Mandate) -> O
     driver, target = found
     if lost := await _write_down(means, action, mandate):
         return lost
+    if why := forbids(mandate):  # it took a while: whoever comes after us may have read the record before we send it
+        return Withheld(why)
     return await _send(means, action, driver, target)
 
 
@@ -64,10 +68,8 @@ async def _why_not(means: Means, action: SwitchPower) -> str:
     item = await means.live(cause) if cause is not None else None
     if item is None or item.uid != action.cause.uid or item.metadata.deletion_timestamp is not None:
         return f"{action.cause} is gone, or going"
-    if medik8s.TIMED_OUT in item.annotations:
-        return f"the time of {action.cause} is up"
-    if not action.node_uid:
-        return ""
+    if (why := _withdrawn(action, item)) or not action.node_uid:
+        return why
     node = await means.live(NODES.at(action.node))
     if node is not None and node.uid != action.node_uid:
         return f"node {action.node} is another one now"
@@ -76,6 +78,12 @@ async def _why_not(means: Means, action: SwitchPower) -> str:
         if action.unless_ready and node is not None and node.ready == "True"
         else ""
     )
+
+
+def _withdrawn(action: SwitchPower, item: Unstructured) -> str:
+    if action.marker and action.marker not in item.annotations:
+        return f"{action.cause} has no annotation {action.marker} any more"
+    return f"the time of {action.cause} is up" if medik8s.TIMED_OUT in item.annotations else ""
 
 
 async def _write_down(means: Means, action: SwitchPower, mandate: Mandate) -> Stale | None:
@@ -114,7 +122,8 @@ async def check_power(means: Means, action: CheckPower) -> Outcome:
     if isinstance(readiness, NotReady):
         return PowerChecked(FenceCheck(action.path, means.clock.now(), readiness.why))
     reading = await driver.state(target, READING_SECONDS)
-    why = f"the power cannot be read: {reading.detail}" if reading.state is PowerState.UNKNOWN else ""
+    is_unreadable = driver.can_read_state and reading.state is PowerState.UNKNOWN
+    why = f"the power cannot be read: {reading.detail}" if is_unreadable else ""
     return PowerChecked(FenceCheck(action.path, reading.at, why, reading.state))
 
 

@@ -100,7 +100,7 @@ def _check(item: NodeHealthCheck, spec: Field) -> Check:
         generation=item.metadata.generation,
         is_being_deleted=item.metadata.deletion_timestamp is not None,
         annotations=item.annotations,
-        selector=_selector(spec["selector"]),
+        selector=read_selector(spec["selector"]),
         conditions=_conditions(spec["unhealthyConditions"]),
         limit=_limit(spec["minHealthy"], spec["maxUnhealthy"], steps),
         limit_is_min_healthy=spec["minHealthy"].is_given,
@@ -180,7 +180,7 @@ def _conditions(field: Field) -> tuple[UnhealthyCondition, ...]:
     return conditions
 
 
-def _selector(field: Field) -> Selector:
+def read_selector(field: Field) -> Selector:
     if not field.is_given or not field.is_a(dict):
         return EVERYTHING
     labels = field["matchLabels"].members(MOST_LABELS)

@@ -1,4 +1,4 @@
-"""Our own remediators together: pods that leave a failed node, machines that are power-cycled."""
+"""Our own work together: pods that leave a failed node, machines that are power-cycled, machines that are checked."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -7,6 +7,11 @@ import msgspec
 
 from defib.decide.fencing.plan import NOTHING as NO_FENCING
 from defib.decide.fencing.plan import Fencing, plan_fencing
+from defib.decide.fencing.readiness import NOTHING as NO_READINESS
+from defib.decide.fencing.readiness import Readiness, plan_readiness
+from defib.decide.machine_health.plan import NOTHING as NO_MACHINE_HEALTH
+from defib.decide.machine_health.plan import MachineHealth, plan_machine_health
+from defib.decide.plan import Plan
 from defib.decide.pod_failover import NOTHING as NO_FAILOVER
 from defib.decide.pod_failover import Failover, plan_failover
 from defib.decide.rules import Rules
@@ -21,10 +26,12 @@ _ALWAYS = (pod_failover.REMEDIATION, pod_failover.TEMPLATE, power_cycle.REMEDIAT
 class OwnWork(msgspec.Struct, frozen=True, kw_only=True):
     failover: Failover = NO_FAILOVER
     fencing: Fencing = NO_FENCING
+    machine_health: MachineHealth = NO_MACHINE_HEALTH
+    readiness: Readiness = NO_READINESS
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        return (*self.fencing.actions, *self.failover.actions)
+        return (*self.fencing.actions, *self.failover.actions, *self.readiness.actions, *self.machine_health.actions)
 
     @property
     def nodes(self) -> frozenset[str]:
@@ -34,19 +41,24 @@ class OwnWork(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def moments(self) -> tuple[datetime, ...]:
         """When to look again even if nothing changes."""
-        return tuple(moment for moment in (self.failover.wake_at, self.fencing.wake_at) if moment is not None)
+        moments = (self.failover.wake_at, self.fencing.wake_at, self.readiness.wake_at, self.machine_health.wake_at)
+        return tuple(moment for moment in moments if moment is not None)
 
     @property
     def kinds(self) -> Mapping[KindRef, Wanted]:
         """Those that must be in sight: ours always, where the cluster has them, and others while they are needed."""
-        return dict.fromkeys(_ALWAYS, Wanted(can_wait=True)) | dict(self.fencing.kinds)
+        others = {**self.machine_health.kinds, **self.fencing.kinds}
+        return dict.fromkeys(_ALWAYS, Wanted(can_wait=True)) | others
 
 
 NO_WORK = OwnWork()
 
 
-def plan_own_work(cluster: Cluster, rules: Rules, before: OwnWork = NO_WORK) -> OwnWork:
+def plan_own_work(cluster: Cluster, rules: Rules, plan: Plan, before: OwnWork = NO_WORK) -> OwnWork:
+    readiness = plan_readiness(cluster, rules, plan, before.readiness)
     return OwnWork(
         failover=plan_failover(cluster, rules, before.failover),
-        fencing=plan_fencing(cluster, rules),
+        fencing=plan_fencing(cluster, rules, before.fencing, readiness),
+        machine_health=plan_machine_health(cluster, rules),
+        readiness=readiness,
     )

@@ -8,30 +8,13 @@ import msgspec
 from defib.model import medik8s
 from defib.model.health_check import KindRef, TemplateRef
 from defib.model.lock import Claim
+from defib.model.machine_action import MachineAction
 from defib.model.power import PowerPath, PowerState
 from defib.model.saved import Saved
+from defib.model.target import Because as Because  # noqa: PLC0414  part of what an action says
+from defib.model.target import Target as Target  # noqa: PLC0414  the same
 
 CHECK = KindRef(medik8s.API_VERSION, medik8s.CHECK_KIND)
-
-
-class Because(msgspec.Struct, frozen=True):
-    """The node condition that made a node unhealthy. Whoever acts on it looks whether it is still so."""
-
-    type: str
-    status: str
-    since: datetime | None = None
-
-
-class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """One incarnation of one object."""
-
-    kind: KindRef
-    namespace: str
-    name: str
-    uid: str
-
-    def __str__(self) -> str:
-        return f"{self.kind.name} {self.namespace}/{self.name}" if self.namespace else f"{self.kind.name} {self.name}"
 
 
 class StartRemediation(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +60,7 @@ class MarkRemediation(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     target: Target
     annotations: dict[str, str | None]
+    version: str = ""  # only if it is still this one
 
     @property
     def key(self) -> str:
@@ -211,6 +195,16 @@ class OpenIncident(msgspec.Struct, frozen=True, kw_only=True):
         return f"open incident {self.node}"
 
 
+class DropIncident(msgspec.Struct, frozen=True, kw_only=True):
+    """Delete the record of an incident that is closed."""
+
+    incident: Target
+
+    @property
+    def key(self) -> str:
+        return f"drop incident {self.incident.uid}"
+
+
 class SwitchPower(msgspec.Struct, frozen=True, kw_only=True):
     """Write down in the incident what is about to be sent, if it is still the version that was judged; then send it.
 
@@ -226,6 +220,7 @@ class SwitchPower(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     cause: Target
     unless_ready: bool = False
+    marker: str = ""  # an annotation that `cause` must still have
     after: datetime | None = None  # when the same was last sent, to no effect
 
     @property
@@ -349,6 +344,7 @@ class AddDefaultCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 PowerCycleAction = (
     OpenIncident
+    | DropIncident
     | SwitchPower
     | ReadPower
     | CheckPower
@@ -373,6 +369,7 @@ Action = (
     | ReportRemediation
     | MovePod
     | PowerCycleAction
+    | MachineAction
     | AddDefaultCheck
 )
 
@@ -386,5 +383,6 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     times: int
     again_in: timedelta
+    forbidden: bool = False  # by the roles that we have
     check: str = ""
     node: str = ""

@@ -1,6 +1,9 @@
 """Names and rules of Metal3: which annotations ask for what, and what a BareMetalHost says about its power."""
 
+import re
 from typing import Any
+
+import msgspec
 
 from defib.model.health_check import KindRef
 from defib.model.meta import Unstructured
@@ -14,6 +17,38 @@ REBOOT_HARD = '{"mode":"hard","force":false}'
 PAUSED = "baremetalhost.metal3.io/paused"
 DETACHED = "baremetalhost.metal3.io/detached"
 POWER_ERROR = "power management error"
+
+_HOST_NAMES = (
+    re.compile(r"metal3://(?P<namespace>[^/]+)/(?P<name>[^/]+)(?:/[^/]+)?"),
+    re.compile(r"baremetalhost:///(?P<namespace>[^/]+)/(?P<name>[^/]+)(?:/(?P<uid>[^/]+))?"),
+    re.compile(r"metal3://(?P<uid>[^/]+)"),  # as Cluster API's provider wrote it before it had names in it
+)
+
+
+class HostName(msgspec.Struct, frozen=True):
+    """What somebody calls a host: by its name, by its UID, or both."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.name else ""
+
+
+def host_in(provider_id: str) -> HostName | None:
+    """The host that the provider ID of a Machine or a Node names, if it names one."""
+    for pattern in _HOST_NAMES:
+        if found := pattern.fullmatch(provider_id):
+            return HostName(**{part: text for part, text in found.groupdict().items() if text})
+    return None
+
+
+def host_linked(link: str) -> HostName | None:
+    """The host of an annotation `namespace/name`."""
+    namespace, slash, name = link.partition("/")
+    return HostName(namespace, name) if slash and namespace and name and "/" not in name else None
 
 
 def why_untouchable(host: Unstructured) -> str:

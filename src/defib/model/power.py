@@ -9,6 +9,8 @@ from defib.model.meta import Wire
 
 METAL3 = "metal3"  # the one way that leads through the API server: a BareMetalHost and its annotations
 
+MANUAL = "manual"  # no way at all: a person switches the machine, and says so
+
 
 class PowerState(Enum):
     """What was read. UNKNOWN is everything that is not clearly one of the others, and never good for a proof."""

@@ -1,7 +1,6 @@
 """A text that must not be seen: not in a log, not in an error, not in anything that is written down."""
 
 import base64
-import binascii
 
 from defib.model.meta import Resource
 
@@ -46,5 +45,5 @@ class SecretData(Resource, frozen=True):
 def _text(key: str, value: str) -> str:
     try:
         return base64.b64decode(value, validate=True).decode().rstrip("\n")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         raise ValueError(f"its key {key!r} does not hold a text") from None

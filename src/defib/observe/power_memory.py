@@ -15,6 +15,7 @@ class PowerMemory:
     def __init__(self) -> None:
         self._seen: dict[str, PowerSeen] = {}
         self._checks: dict[str, FenceCheck] = {}
+        self._nodes: Collection[str] = ()
 
     def read(self, incident: str, reading: Reading, heartbeat: datetime | None, *, can_read: bool) -> None:
         known = self._seen.get(incident, UNSEEN)
@@ -31,7 +32,8 @@ class PowerMemory:
 
     def keep_only(self, incidents: Collection[str], nodes: Collection[str]) -> None:
         self._seen = {uid: seen for uid, seen in self._seen.items() if uid in incidents}
-        if not self._checks.keys() <= set(nodes):
+        if nodes is not self._nodes:  # thousands, and the same ones as at the last pass as long as none has changed
+            self._nodes = nodes
             self._checks = {node: check for node, check in self._checks.items() if node in nodes}
 
     @property
@@ -40,4 +42,4 @@ class PowerMemory:
 
     @property
     def checks(self) -> Mapping[str, FenceCheck]:
-        return MappingProxyType(self._checks)
+        return MappingProxyType(self._checks.copy())

@@ -2,8 +2,9 @@
 
 Each Metrics object has its own registry, so that several operators can live in one process. Labels are taken from
 small closed sets only: a node or pod name as a label would cost memory here and in every Prometheus that reads us. The
-three `nodehealthcheck_…` metrics are the exception, because dashboards know them with those labels: of what is over,
-only the most recent is kept.
+three `nodehealthcheck_…` metrics are an exception, because dashboards know them with those labels: of what is over,
+only the most recent is kept. `defib_fence_ready` is the other one: which node cannot be fenced is what an alert has to
+say, and there is a series only for nodes that a template covers.
 """
 
 import platform
@@ -17,16 +18,12 @@ import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 from defib import __version__
+from defib.telemetry.series import Counts, OfChecks, OfFences, OfNodes, Ongoing
 
 CONTENT_TYPE = prometheus_client.CONTENT_TYPE_PLAIN_0_0_4
 REQUEST_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 PASS_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 UNHEALTHY_BUCKETS = (30.0, 60.0, 120.0, 180.0, 240.0, 300.0, 600.0, 1200.0, 2400.0, 3600.0)
-KEPT_MAX = 100  # series of nodes that are over and done with
-
-Ongoing = tuple[str, str, str]  # a node, and the namespace and kind of its remediation
-Counts = tuple[int, int, int, int, Collection[str]]  # of COUNTED, and the names of the gates that are closed
-COUNTED = ("observed", "healthy", "unhealthy", "remediating")
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,6 +151,36 @@ UNHEALTHY_SECONDS = Metric(
     buckets=UNHEALTHY_BUCKETS,
     help="How long remediations took from their creation until the node (name) was healthy again or gone.",
 )
+FENCE_READY = Metric(
+    name="defib_fence_ready",
+    type="gauge",
+    labels=("node",),
+    help=(
+        "1 when this node could be fenced the last time that was tried, or is switched by hand; 0 when not. For nodes "
+        "that a PowerCycleRemediationTemplate in use covers, once they were tried."
+    ),
+)
+FENCE_CHECKED = Metric(
+    name="defib_fence_checked_seconds",
+    type="gauge",
+    help="When (Unix time) the way to the power of any node was last tried; 0 when there is none to try, or none was yet.",
+)
+INCIDENTS = Metric(
+    name="defib_incidents",
+    type="gauge",
+    labels=("phase",),
+    help="Open incidents, by their phase. NeedsPerson: Defib can do no more.",
+)
+INCIDENT_SINCE = Metric(
+    name="defib_incident_open_since_seconds",
+    type="gauge",
+    help="Since when (Unix time) the oldest of the open incidents has been open; 0 when there is none.",
+)
+LEFT_BEHIND = Metric(
+    name="defib_power_calls_left_behind",
+    type="gauge",
+    help="Calls to BMCs that hang in a thread though nobody waits for them any more.",
+)
 
 METRICS = (
     BUILD,
@@ -175,82 +202,12 @@ METRICS = (
     OLD_REMEDIATION,
     ONGOING,
     UNHEALTHY_SECONDS,
+    FENCE_READY,
+    FENCE_CHECKED,
+    INCIDENTS,
+    INCIDENT_SINCE,
+    LEFT_BEHIND,
 )
-
-
-class _OfChecks:
-    """Gauges that exist for as long as their check does, or for as long as a gate is closed."""
-
-    def __init__(self, nodes: Gauge, closed: Gauge) -> None:
-        self._nodes = nodes
-        self._closed = closed
-        self._known: set[str] = set()
-        self._shut: set[tuple[str, str]] = set()
-
-    def set(self, checks: Mapping[str, Counts]) -> None:
-        for check, (*counts, _) in checks.items():
-            for state, count in zip(COUNTED, counts, strict=True):
-                self._nodes.labels(check, state).set(count)
-        for check in self._known - checks.keys():
-            self._nodes.remove_by_labels({"check": check})
-        self._known = set(checks)
-        shut = {(check, gate) for check, counts in checks.items() for gate in counts[-1]}
-        for labels in self._shut - shut:
-            self._closed.remove(*labels)
-        for labels in shut - self._shut:
-            self._closed.labels(*labels).set(1)
-        self._shut = shut
-
-
-class _OfNodes:
-    """What dashboards know from upstream: a series for each node that is, or was lately, being remediated."""
-
-    def __init__(self, *, old: Gauge, ongoing: Gauge, unhealthy: Histogram) -> None:
-        self._old = old
-        self._ongoing = ongoing
-        self._unhealthy = unhealthy
-        self._present: frozenset[Ongoing] = frozenset()
-        self._latest_old = _Latest(old)
-        self._latest_over = _Latest(ongoing)
-        self._latest_ended = _Latest(unhealthy)
-
-    def set_ongoing(self, remediations: Collection[Ongoing]) -> None:
-        present = frozenset(remediations)
-        for labels in present - self._present:
-            self._latest_over.release(labels)
-            self._ongoing.labels(*labels).set(1)
-        for labels in sorted(self._present - present):
-            self._ongoing.labels(*labels).set(0)
-            self._latest_over.keep(labels)
-        self._present = present
-
-    def ended(self, labels: Ongoing, seconds: float) -> None:
-        self._unhealthy.labels(*labels).observe(seconds)
-        self._latest_ended.keep(labels)
-
-    def old(self, node: str) -> None:
-        self._old.labels(node, "").inc()
-        self._latest_old.keep((node, ""))
-
-
-class _Latest:
-    """The series that had something new most recently. One too many, and the one that has waited longest is removed."""
-
-    def __init__(self, series: Gauge | Histogram) -> None:
-        self._series = series
-        self._kept: dict[tuple[str, ...], None] = {}  # in the order in which something happened
-
-    def keep(self, labels: tuple[str, ...]) -> None:
-        self._kept.pop(labels, None)
-        self._kept[labels] = None
-        while len(self._kept) > KEPT_MAX:
-            oldest = next(iter(self._kept))
-            del self._kept[oldest]
-            self._series.remove(*oldest)
-
-    def release(self, labels: tuple[str, ...]) -> None:
-        """It is not over after all, so it does not count among those that may be removed."""
-        self._kept.pop(labels, None)
 
 
 class Metrics:
@@ -270,15 +227,20 @@ class Metrics:
         self._passes = self._counter(PASSES)
         self._pass_seconds = self._histogram(PASS_SECONDS)
         self._decide_seconds = self._histogram(DECIDE_SECONDS)
-        self._of_checks = _OfChecks(self._gauge(CHECK_NODES), self._gauge(GATE_CLOSED))
+        self._of_checks = OfChecks(self._gauge(CHECK_NODES), self._gauge(GATE_CLOSED))
         self._started = self._counter(STARTED)
         self._ended = self._counter(ENDED)
         self._failed = self._counter(FAILED)
-        self._of_nodes = _OfNodes(
+        self._of_nodes = OfNodes(
             old=self._bare_counter(OLD_REMEDIATION),
             ongoing=self._gauge(ONGOING),
             unhealthy=self._histogram(UNHEALTHY_SECONDS),
         )
+        self._of_fences = OfFences(self._gauge(FENCE_READY))
+        self._fence_checked = self._gauge(FENCE_CHECKED)
+        self._incidents = self._gauge(INCIDENTS)
+        self._incident_since = self._gauge(INCIDENT_SINCE)
+        self._left_behind = self._gauge(LEFT_BEHIND)
         self._gauge(BUILD).labels(__version__, platform.python_version()).set(1)
 
     def answered(self, verb: str, code: str, seconds: float) -> None:
@@ -329,6 +291,20 @@ class Metrics:
     def old(self, node: str) -> None:
         """A remediation of this node has just been found to be old."""
         self._of_nodes.old(node)
+
+    def fences(self, ready: Mapping[str, bool], checked_at: datetime | None) -> None:
+        """Which nodes could be fenced, and when any was last tried. A node that is not among them is forgotten."""
+        self._of_fences.set(ready)
+        self._fence_checked.set(checked_at.timestamp() if checked_at is not None else 0)
+
+    def incidents(self, phases: Mapping[str, int], oldest: datetime | None) -> None:
+        """How many are open in each phase, and since when the oldest is."""
+        for phase, count in phases.items():
+            self._incidents.labels(phase).set(count)
+        self._incident_since.set(oldest.timestamp() if oldest is not None else 0)
+
+    def left_behind(self, calls: int) -> None:
+        self._left_behind.set(calls)
 
     def action_failed(self, action: str) -> None:
         self._failed.labels(action).inc()

@@ -9,22 +9,27 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from defib.decide.fencing.order import Obstacle, Order
+from defib.decide.fencing.hosts import host_on, is_let_go, stays_off
+from defib.decide.fencing.order import BRAKE, SELF_DOUBT, Obstacle, Order
 from defib.model.cluster import Cluster, Served
 from defib.model.health_check import KindRef
 from defib.model.incident import Confirmation, Grade, IncidentStatus, NodeIncident, Phase, PowerReading, Proof
-from defib.model.metal3 import HOST
+from defib.model.meta import Unstructured
 from defib.model.node import OUT_OF_SERVICE, OUT_OF_SERVICE_TAINT, Node, Taint
 from defib.model.pod import Pod, pods_on
-from defib.model.power import METAL3, Look, PowerPath, PowerSeen, PowerState
+from defib.model.power import MANUAL, METAL3, Look, PowerPath, PowerSeen, PowerState
 from defib.model.power_cycle import Policy, Workloads
-from defib.model.saved import is_restored, to_save
+from defib.model.saved import is_restored
 
 TAINT_SINCE = (1, 28)  # the taint is generally available
 READINGS_APART = timedelta(milliseconds=500)
 BMO_POLL = timedelta(seconds=60)  # so old may be what the baremetal operator says of a host that nobody had switched
+OFF_IS_OVER = timedelta(seconds=90)  # an off of ours has had its effect, and Kubernetes has noticed
 UNREADABLE_WAIT = timedelta(seconds=30)  # after an off that nobody can read back
+LATE_OFF = timedelta(seconds=30)  # so long an off that was sent may still be on its way
 VOLUME_ATTACHMENT = KindRef("storage.k8s.io/v1", "VolumeAttachment")
+
+_HELD = frozenset({Phase.POWERING_OFF, Phase.FREEING, Phase.REPLACING})  # what destroys something waits there
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +82,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
             Phase.RETURNING: policy.back_within,
             Phase.RESTORING: policy.back_within,
             Phase.RESTING: policy.backoff * 2 ** min(self.status.attempt - 1, 10),
-            Phase.CANCELLING: policy.on_within + policy.back_within,
+            Phase.CANCELLING: self.late_off + policy.on_within + policy.back_within,
             Phase.REPLACING: policy.back_within * 6,
         }.get(self.status.phase)
 
@@ -85,11 +90,16 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     def time_is_up(self) -> bool:
         """A person who holds everything back has all the time in the world."""
         deadline = self.deadline
-        return deadline is not None and self.cluster.now >= deadline and not self.is_held_back
+        return deadline is not None and self.cluster.now >= deadline and not (self.is_held_back or self.was_held_back)
+
+    @property
+    def was_held_back(self) -> bool:
+        """Until now, as it stands written."""
+        return self.status.phase in _HELD and self.status.reason in (BRAKE, SELF_DOUBT)
 
     @property
     def is_held_back(self) -> bool:
-        return self.status.phase in (Phase.POWERING_OFF, Phase.FREEING) and self.hold() is not None
+        return self.status.phase in _HELD and self.hold() is not None
 
     # Power
 
@@ -98,11 +108,26 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return self.path is not None and self.path.driver == METAL3
 
     @property
+    def host(self) -> Unstructured | None:
+        return host_on(self.path, self.cluster)
+
+    @property
     def host_is_on(self) -> bool:
         """Whether the baremetal operator says that the host is on, as far as we remember."""
-        address = self.path.address if self.path is not None else ""
-        host = next((host for host in self.cluster.every(HOST) if host.key == address), None)
-        return host is not None and (host.status or {}).get("poweredOn") is True
+        return self.host is not None and (self.host.status or {}).get("poweredOn") is True
+
+    @property
+    def is_let_go(self) -> bool:
+        return is_let_go(self.path, self.cluster)
+
+    @property
+    def late_off(self) -> timedelta:
+        """How long an off that was sent may go unnoticed: the baremetal operator looks at a host now and then only."""
+        return LATE_OFF + (BMO_POLL if self.is_metal3 else timedelta())
+
+    @property
+    def stays_off(self) -> bool:
+        return stays_off(self.path, self.cluster)
 
     @property
     def looks(self) -> tuple[Look, ...]:
@@ -136,13 +161,13 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_on(self) -> bool:
-        """Read as on after it was told to go on, twice, since an off may still have been on its way."""
+        """Read as on after it was told to go on, twice, and not before an off would have come that was on its way."""
         sent = self.was_sent(PowerState.ON)
-        if sent is None:
-            return False
-        if not self.can_read:
-            return True
-        return self._twice(PowerState.ON, sent) is not None
+        settled = self.since if self.status.proof is not None else self.since + self.late_off
+        if sent is None or not self.can_read or self.stays_off:
+            return sent is not None and (sent >= settled or self.stays_off)
+        pair = self._twice(PowerState.ON, sent)
+        return pair is not None and pair[1].reading.at >= settled
 
     @property
     def seen_on(self) -> PowerReading | None:
@@ -192,9 +217,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def confirmation(self) -> Confirmation | None:
-        """Of this incident, while it is about a machine that was not proved to be down."""
+        """Of this attempt: before it, the machine may have been switched on again. People do not count microseconds."""
         said = self.incident.spec.confirmed_off
-        began = self.incident.metadata.creation_timestamp
+        looked = [entry.at for entry in self.status.timeline or () if entry.phase == Phase.LOOKING]
+        began = looked[-1].replace(microsecond=0) if looked else self.incident.metadata.creation_timestamp
         return said if said is not None and (began is None or said.at >= began) else None
 
     @property
@@ -209,8 +235,23 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return bool(off) and off[0].heartbeat != self.heartbeat
 
     @property
+    def has_stirred(self) -> bool:
+        """Whether it shows life although it was proved to be down: somebody switched it on, or the proof was wrong."""
+        proof, looks = self.status.proof, self.seen.looks
+        if self.is_back or self.is_let_go or self.host_is_on:
+            return True
+        if proof is None or proof.grade is not Grade.POWER or not looks or self.heartbeat is None:
+            return False
+        return looks[-1].heartbeat != self.heartbeat
+
+    @property
     def is_alive(self) -> bool:
         return self.node is not None and self.node.ready == "True"
+
+    @property
+    def is_heard(self) -> bool:
+        """Alive, by more than what was told before this phase. Where there are no heartbeats, Ready must do."""
+        return self.is_alive and (self.heartbeat is None or self.heartbeat > self.since)
 
     def _twice(self, state: PowerState, after: datetime) -> tuple[Look, Look] | None:
         """The latest reading and an earlier one, far enough apart, and nothing else read in between."""
@@ -275,20 +316,37 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_freed(self) -> bool:
+        """Volumes of a Node that is gone stay attached until it is back, or for six minutes: it is not waited for them."""
         if not self.order.node:
             return True
-        return self.is_told and self.pods == () and not self.has_volumes
+        return self.is_told and self.pods == () and not (self.is_same_node and self.has_volumes)
 
     @property
     def is_back(self) -> bool:
         """Ready, and started anew since we began."""
+        return self.is_heard and self.is_new
+
+    @property
+    def is_new(self) -> bool:
+        """Whether its node is not what it was when we began, where that matters."""
         node, status = self.node, self.status
-        if node is None or node.ready != "True":
+        if node is None:
             return False
         if node.uid != status.node_uid or not self.policy.needs_new_boot:
             return True
         boot = node.status.node_info.boot_id
         return bool(boot) and boot != status.boot_id
+
+    @property
+    def is_back_for_good(self) -> bool:
+        return self.is_back and self.is_settled
+
+    @property
+    def is_settled(self) -> bool:
+        """It is not just about to go: an off that was not seen to work may still be on its way."""
+        if self.status.proof is not None or not self.was_commanded or self.is_on:
+            return True
+        return self.cluster.now >= self.since + OFF_IS_OVER
 
     @property
     def is_clean(self) -> bool:
@@ -302,19 +360,18 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
             self.node is not None and is_restored(self.node, saved, taints=self.policy.restores_taints)
         )
 
-    @property
-    def needs_saving(self) -> bool:
-        """Whether the node has something that would be lost with it."""
-        node, saved = self.node, self.status.saved
-        return self.deletes_node and node is not None and self.is_same_node and to_save(node, saved) != saved
-
     # What did not work
 
     @property
     def is_by_hand(self) -> bool:
-        """Nothing can be read, and nothing that was asked for was accepted: only a person can switch this machine."""
-        sent = self.was_sent(PowerState.OFF) or self.was_sent(PowerState.ON)
-        return not self.can_read and sent is None and self.refusal != ""
+        """Only a person can switch this machine. It must not depend on what was tried: that is forgotten."""
+        return self.path is not None and self.path.driver == MANUAL
+
+    @property
+    def is_forbidden(self) -> bool:
+        """We may not touch its Node, so nobody can be told that nothing runs there."""
+        keys = (f"taint {self.order.node}", f"delete node {self.order.node}")
+        return any(key in self.cluster.failures and self.cluster.failures[key].forbidden for key in keys)
 
     @property
     def refusal(self) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from defib.decide.doubt import brake_reason, doubts_about
-from defib.decide.fencing.order import Obstacle, Order
+from defib.decide.fencing.order import BRAKE, SELF_DOUBT, Obstacle, Order
 from defib.decide.ground import is_control_plane, machines_out, survey
 from defib.decide.quorum import quorum_gate
 from defib.decide.rules import Rules
@@ -20,9 +20,9 @@ _NEEDED = frozenset({"nodes", "heartbeats", "configmaps", INCIDENTS})
 def hold_of(cluster: Cluster, rules: Rules) -> Obstacle | None:
     """Why nothing destructive may be done now, to whichever machine."""
     if why := brake_reason(cluster, rules):
-        return Obstacle("Brake", f"the brake is on: {why}")
+        return Obstacle(BRAKE, f"the brake is on: {why}")
     why = doubts_about(_NEEDED, cluster)
-    return Obstacle("SelfDoubt", f"we do not trust our own sight: {why}") if why else None
+    return Obstacle(SELF_DOUBT, f"we do not trust our own sight: {why}") if why else None
 
 
 def lock_of(order: Order, cluster: Cluster, rules: Rules) -> Lease | None:
@@ -62,12 +62,16 @@ def _lock(order: Order, cluster: Cluster, rules: Rules) -> Obstacle | None:
     return None
 
 
+def only_one(other: str) -> Obstacle:
+    message = f"control-plane node {other} is being remediated, and only one may be at a time"
+    return Obstacle("ControlPlane", message)
+
+
 def _control_plane(node: Node | None, cluster: Cluster, rules: Rules) -> Obstacle | None:
     if node is None or not is_control_plane(node):
         return None
     for other in machines_out(cluster):
         if other != node.name:
-            message = f"control-plane node {other} is being remediated, and only one may be at a time"
-            return Obstacle("ControlPlane", message)
+            return only_one(other)
     gate = quorum_gate(node, survey(cluster, rules, frozenset()))
     return None if gate.is_open else Obstacle("Quorum", gate.message)

@@ -10,6 +10,8 @@ from defib.model.incident import Cause, NodeIncident
 from defib.model.power import PowerPath
 from defib.model.power_cycle import Policy
 
+BRAKE, SELF_DOUBT = "Brake", "SelfDoubt"  # the two that hold back whatever destroys, for as long as they last
+
 
 class Obstacle(msgspec.Struct, frozen=True):
     """Why something cannot begin, or go on: a word that stays the same, and a sentence for a person."""
@@ -28,6 +30,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy = Policy()
     withdrawn: str = ""  # why it is not wanted any more; empty while it is
     is_over: bool = False  # it has had its power cycle and asks for no other
+    repeats: bool = False  # the same object may ask again, once it has had its power cycle
+    marker: str = ""  # the annotation by which its cause asks: without it, nothing is switched off
     is_held: bool = True  # it cannot vanish while we work for it
     obstacle: Obstacle | None = None  # why it cannot begin, besides what holds for all
     unless_ready: bool = False  # made for a node that had failed: once that is ready again, it is not switched off

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 from defib.decide.fencing.order import Obstacle
+from defib.model.metal3 import host_in
 from defib.model.node import Node
 from defib.model.power import METAL3, PowerPath
 from defib.model.power_cycle import Policy, Way
@@ -13,10 +14,7 @@ METAL3_KEY = "key"  # of the options: under which annotation a Metal3 host is as
 OUR_KEY = "reboot.metal3.io/defib"
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-_PROVIDER_IDS = (
-    re.compile(r"metal3://(?P<namespace>[^/]+)/(?P<name>[^/]+)(?:/[^/]+)?"),
-    re.compile(r"baremetalhost:///(?P<namespace>[^/]+)/(?P<name>[^/]+)(?:/(?P<uid>[^/]+))?"),
-)
+_SECRET = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 class _Unfilled(Exception):
@@ -32,6 +30,10 @@ def path_for(policy: Policy, name: str, node: Node | None, namespace: str) -> Po
         secret = _fill(way.credentials, name, node)
     except _Unfilled as error:
         return Obstacle(NO_WAY, str(error))
+    if secret and not _SECRET.fullmatch(secret):
+        return Obstacle(
+            NO_WAY, f"for node {name}, spec.power.credentials names {secret[:80]!r}: that is no Secret's name"
+        )
     if not way.driver:
         return Obstacle(NO_WAY, f"spec.power names no driver for node {name}")
     if way.driver == METAL3:
@@ -46,10 +48,8 @@ def path_for(policy: Policy, name: str, node: Node | None, namespace: str) -> Po
 
 def host_of(provider_id: str) -> str:
     """The BareMetalHost (namespace/name) that a provider ID names; empty when it names none."""
-    for pattern in _PROVIDER_IDS:
-        if found := pattern.fullmatch(provider_id):
-            return f"{found['namespace']}/{found['name']}"
-    return ""
+    found = host_in(provider_id)
+    return found.key if found is not None else ""
 
 
 def _of(policy: Policy, name: str) -> Way:
@@ -79,4 +79,7 @@ def _value(placeholder: str, name: str, node: Node | None) -> str:
     value = values.get(key, "")
     if not value:
         raise _Unfilled(f"node {name} has no {what} {key}, which spec.power names")
+    # Whoever may write a node may write this: it must stay one word of what it is put into.
+    if not value.isprintable() or " " in value:
+        raise _Unfilled(f"{what} {key} of node {name} holds spaces, or characters that nobody can see")
     return value

@@ -8,32 +8,46 @@ from typing import Any
 import msgspec
 
 from defib.decide.entries import release
-from defib.decide.fencing.case import UNREADABLE_WAIT, VOLUME_ATTACHMENT, Case
+from defib.decide.fencing.case import OFF_IS_OVER, UNREADABLE_WAIT, VOLUME_ATTACHMENT, Case
 from defib.decide.fencing.news import news_of
-from defib.decide.fencing.obstacles import hold_of, lock_of, obstacle_to
+from defib.decide.fencing.obstacles import hold_of, lock_of, obstacle_to, only_one
 from defib.decide.fencing.order import Obstacle, Order, Report, cause_of, target_of
+from defib.decide.fencing.readiness import NOTHING as NOT_TRIED
+from defib.decide.fencing.readiness import Readiness, why_shared
 from defib.decide.fencing.said import said
-from defib.decide.fencing.sources import kinds_served, orders_in
-from defib.decide.fencing.table import Row, next_row
+from defib.decide.fencing.sources import kinds_served, left_behind, orders_in
+from defib.decide.fencing.table import Row, next_row, telling
 from defib.decide.fencing.work import next_command, next_reading, target, work
 from defib.decide.ground import is_control_plane
 from defib.decide.rules import INSTANT, LOOK_AGAIN, Rules
-from defib.model.action import Action, HoldLock, OpenIncident, ReportRemediation
-from defib.model.cluster import Cluster, Wanted
+from defib.model.action import Action, DropIncident, HoldLock, OpenIncident, ReportRemediation, SwitchPower
+from defib.model.cluster import Cluster, Served, Wanted
 from defib.model.health_check import KindRef
-from defib.model.incident import INCIDENTS, TIMELINE_MAX, Entry, IncidentSpec, IncidentStatus, NodeIncident, Phase
+from defib.model.incident import (
+    INCIDENTS,
+    TIMELINE_MAX,
+    Cause,
+    Entry,
+    IncidentSpec,
+    IncidentStatus,
+    NodeIncident,
+    Outcome,
+    Phase,
+)
 from defib.model.lock import Claim, ends_at, is_held
 from defib.model.metal3 import HOST
 from defib.model.power import METAL3, UNSEEN, PowerPath, PowerState
 from defib.model.power_cycle import LOCK_HOLDER
-from defib.model.saved import to_save
 
 LOCK_LENGTH = timedelta(minutes=10)
 LOCK_RENEWED = timedelta(minutes=5)
 MESSAGE_MAX = 1024
+KEPT_FOR = timedelta(days=7)
+DROPPED_AT_ONCE = 20
 
 _FIELDS = {field.name: field.encode_name for field in msgspec.structs.fields(IncidentStatus)}
 _FREEING = frozenset({Phase.POWERING_OFF, Phase.FREEING})
+_AWAITED = frozenset({Phase.POWERING_ON, Phase.RETURNING, Phase.RESTING, Phase.CANCELLING, Phase.NEEDS_PERSON})
 
 
 class Fencing(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,9 +58,20 @@ class Fencing(msgspec.Struct, frozen=True, kw_only=True):
     wake_at: datetime | None = None
     kinds: Mapping[KindRef, Wanted] = {}
     open: frozenset[str] = frozenset()  # UIDs of incidents of which the power is to be remembered
+    known: "_Known | None" = None
+    begins: str = ""
 
 
 NOTHING = Fencing()
+
+
+class _Known(msgspec.Struct, frozen=True, kw_only=True):
+    """All incidents, looked through once for as long as none of them changes."""
+
+    incidents: Mapping[str, NodeIncident]
+    by_cause: Mapping[str, NodeIncident]
+    open: tuple[NodeIncident, ...]
+    stale_at: datetime | None  # when the first of those that are closed has been kept for long enough
 
 
 class _Pass(msgspec.Struct, frozen=True):
@@ -55,37 +80,88 @@ class _Pass(msgspec.Struct, frozen=True):
     cluster: Cluster
     rules: Rules
     hold: Callable[[], Obstacle | None]
+    readiness: Readiness
+    begins: str = ""  # the control-plane node that begins in this very pass
 
 
-def plan_fencing(cluster: Cluster, rules: Rules) -> Fencing:
-    incidents = {incident.spec.cause.uid: incident for incident in cluster.incidents().values()}
+def plan_fencing(
+    cluster: Cluster, rules: Rules, before: Fencing = NOTHING, readiness: Readiness = NOT_TRIED
+) -> Fencing:
+    """`before` spares work and changes nothing."""
+    known = _known(cluster, before)
     orders = sorted(orders_in(cluster, rules), key=lambda one: (one[0].name, str(one[0].cause)))
-    if not orders and not incidents:
-        return Fencing(kinds=kinds_served(rules))
+    if not orders and not known.open:
+        return Fencing(
+            kinds=kinds_served(cluster, rules),
+            known=known,
+            actions=(*left_behind(cluster, rules, ()), *_drops(known, cluster.now)),
+            wake_at=known.stale_at,
+        )
 
     @cache
     def hold() -> Obstacle | None:
         return hold_of(cluster, rules)
 
-    this = _Pass(cluster, rules, hold)
-    plans = [_plan_one(order, report, incidents.get(order.cause.uid), this) for order, report in orders]
+    this = _Pass(cluster, rules, hold, readiness)
+    plans: list[Fencing] = []
+    for order, report in orders:
+        plans.append(_plan_one(order, report, known.by_cause.get(order.cause.uid), this))
+        this = msgspec.structs.replace(this, begins=this.begins or plans[-1].begins)
     ordered = {order.cause.uid for order, _ in orders}
-    left = [incident for uid, incident in sorted(incidents.items()) if uid not in ordered and incident.is_open]
+    left = [one for one in known.open if one.spec.cause.uid not in ordered and _would_be_seen(one.spec.cause, cluster)]
     plans += [_plan_one(_left_over(incident), _nobody, incident, this) for incident in left]
     return Fencing(
-        kinds={**kinds_served(rules), **_kinds(orders, incidents.values())},
-        actions=tuple(action for plan in plans for action in plan.actions),
+        kinds={**kinds_served(cluster, rules), **_kinds(orders, known.open)},
+        actions=(
+            *(action for plan in plans for action in plan.actions),
+            *left_behind(cluster, rules, [order for order, _ in orders]),
+            *_drops(known, cluster.now),
+        ),
         nodes=frozenset(node for plan in plans for node in plan.nodes),
-        wake_at=min((plan.wake_at for plan in plans if plan.wake_at is not None), default=None),
-        open=frozenset(incident.uid for incident in incidents.values() if incident.is_open),
+        wake_at=min((plan.wake_at for plan in plans if plan.wake_at is not None), default=known.stale_at),
+        open=frozenset(incident.uid for incident in known.open),
+        known=known,
     )
+
+
+def _known(cluster: Cluster, before: Fencing) -> _Known:
+    incidents = cluster.incidents()
+    if before.known is not None and before.known.incidents is incidents:
+        return before.known
+    found = sorted(incidents.values(), key=lambda one: (one.is_open, one.name))  # of one cause, the open one counts
+    closed = [one.status.since for one in found if not one.is_open and one.status.since is not None]
+    return _Known(
+        incidents=incidents,
+        by_cause={incident.spec.cause.uid: incident for incident in found},
+        open=tuple(incident for incident in found if incident.is_open),
+        stale_at=min(closed) + KEPT_FOR if closed else None,
+    )
+
+
+def _drops(known: _Known, now: datetime) -> tuple[DropIncident, ...]:
+    """Closed incidents stay to be read, but not for ever: nodes come and go, and each has its own name."""
+    if known.stale_at is None or now < known.stale_at:
+        return ()
+    since = {name: one.status.since for name, one in known.incidents.items() if not one.is_open}
+    old = [name for name, moment in since.items() if moment is not None and moment + KEPT_FOR <= now]
+    return tuple(DropIncident(incident=target(known.incidents[name])) for name in old[:DROPPED_AT_ONCE])
 
 
 def _kinds(orders: list[tuple[Order, Report]], incidents: Iterable[NodeIncident]) -> dict[KindRef, Wanted]:
     """What is needed to go on. Volumes are followed from the beginning, so that they are in sight when it matters."""
     paths = [order.path for order, _ in orders] + [one.status.power for one in incidents if one.is_open]
     metal3 = any(isinstance(path, PowerPath) and path.driver == METAL3 for path in paths)
-    return {VOLUME_ATTACHMENT: Wanted()} | ({HOST: Wanted()} if metal3 else {})
+    causes = {KindRef(one.spec.cause.api_version, one.spec.cause.kind): Wanted() for one in incidents if one.is_open}
+    return {VOLUME_ATTACHMENT: Wanted()} | causes | ({HOST: Wanted()} if metal3 else {})
+
+
+def _would_be_seen(cause: Cause, cluster: Cluster) -> bool:
+    """Whether what asked for it would be in sight, if it were there: after a start it takes a moment until it is."""
+    served = cluster.kinds.get(KindRef(cause.api_version, cause.kind))
+    if not isinstance(served, Served):
+        return served is not None
+    name = served.collection
+    return name in cluster.others and name not in cluster.absent and all(one.kind != name for one in cluster.blind)
 
 
 def _nobody(_: NodeIncident | None, __: Obstacle) -> tuple[Action, ...]:
@@ -107,6 +183,8 @@ def _left_over(incident: NodeIncident) -> Order:
 
 def _plan_one(order: Order, report: Report, incident: NodeIncident | None, this: _Pass) -> Fencing:
     cluster = this.cluster
+    if incident is not None and order.repeats and not incident.is_open:
+        incident = None
     if why := cluster.absent.get(INCIDENTS):
         return Fencing(actions=report(None, Obstacle("NoIncidents", f"nothing can be written down: {why}")))
     if incident is None:
@@ -118,17 +196,29 @@ def _plan_one(order: Order, report: Report, incident: NodeIncident | None, this:
         node=cluster.nodes.get(order.node) if order.node else None,
         seen=cluster.power.get(incident.uid, UNSEEN),
         hold=this.hold,
-        obstacle=obstacle_to(order, cluster, this.rules, this.hold, has_begun=incident.is_out),
+        obstacle=_obstacle(order, this, has_begun=incident.is_out) or _turn(incident, this),
     )
     row = next_row(case)
     so = said(case)
-    # One write at a time: whatever else would be done now is a version too early.
-    actions: tuple[Action, ...] = (_enter(case, row, so),) if row is not None else _write(case, so) or work(case)
+    begins = row is not None and row.target is Phase.LOOKING and incident.spec.control_plane
+    actions: tuple[Action, ...] = (_enter(case, row, so),) if row is not None else _go_on(case, so)
     return Fencing(
-        actions=(*actions, *_lock(case, this.rules), *report(incident, so)),
+        actions=(*actions, *_lock(case, this.rules, row), *report(incident, so)),
         nodes=frozenset({order.node}) if order.node and incident.status.phase in _FREEING else frozenset(),
         wake_at=_wake_at(case) if row is None else None,
+        begins=order.node if begins else "",
     )
+
+
+def _obstacle(order: Order, this: _Pass, *, has_begun: bool) -> Obstacle | None:
+    shared = None if has_begun else why_shared(this.readiness, order.node, order.path)
+    return shared or obstacle_to(order, this.cluster, this.rules, this.hold, has_begun=has_begun)
+
+
+def _turn(incident: NodeIncident, this: _Pass) -> Obstacle | None:
+    """What begins in this pass is not written down yet, and still counts for the control plane."""
+    others = this.begins if incident.spec.control_plane and this.begins != incident.spec.node else ""
+    return only_one(others) if others else None
 
 
 def _plan_new(order: Order, report: Report, this: _Pass) -> Fencing:
@@ -141,9 +231,9 @@ def _plan_new(order: Order, report: Report, this: _Pass) -> Fencing:
     if there is not None and there.is_open:
         so = Obstacle("OtherIncident", f"{there.spec.cause} is at work on this node")
         return Fencing(actions=report(None, so))
-    if isinstance(order.path, Obstacle) and order.path.reason == "InvalidSpec":
+    if isinstance(order.path, Obstacle) and order.path.reason in ("InvalidSpec", "NoMachine"):
         return Fencing(actions=report(None, order.path))
-    obstacle = obstacle_to(order, this.cluster, this.rules, this.hold, has_begun=False)
+    obstacle = _obstacle(order, this, has_begun=False)
     so = obstacle or Obstacle("Starting", "nothing stands against it")
     opened = OpenIncident(
         node=order.name, body=_body(order, this.cluster), instead_of=target(there) if there is not None else None
@@ -163,10 +253,10 @@ def _enter(case: Case, row: Row, so: Obstacle) -> ReportRemediation:
     """Into the next phase, before anything is done in it."""
     kept = so if row.target in (Phase.NEEDS_PERSON, Phase.RESTING) else None
     message = f"{kept.reason}: {kept.message}" if kept is not None else row.name
+    changes = row.also(case)
     if row.target is Phase.CLOSED:
-        why = case.order.withdrawn if case.order.withdrawn and not case.is_back else "the node is back"
-        message = f"{why}; {row.name}"
-    changes = row.also(case) | {
+        message = f"{_why_closed(case, changes['outcome'])}; {row.name}"
+    changes |= {
         "phase": row.target,
         "since": case.cluster.now,
         "reason": kept.reason if kept is not None else str(row.target),
@@ -177,15 +267,34 @@ def _enter(case: Case, row: Row, so: Obstacle) -> ReportRemediation:
     return msgspec.structs.replace(written, tells=news_of(case, row, message))
 
 
+def _why_closed(case: Case, outcome: Outcome) -> str:
+    if outcome is Outcome.CANCELLED:
+        return case.order.withdrawn
+    return "the node is back" if outcome is Outcome.RECOVERED else "it was handed over"
+
+
+def _go_on(case: Case, so: Obstacle) -> tuple[Action, ...]:
+    """One write of the incident at a time: where a command is about to begin, the words wait for the next pass.
+
+    What failed and rests stays among what is wanted: else its failure would be forgotten, and with it what to say.
+    """
+    todo = work(case)
+    busy = {*case.cluster.failures, *(action.key for action in case.cluster.underway)}
+    begins = any(isinstance(action, SwitchPower) and action.key not in busy for action in todo)
+    return todo if begins else (*_write(case, so), *todo)
+
+
 def _write(case: Case, so: Obstacle) -> tuple[ReportRemediation, ...]:
-    """What is said of a phase may change while it lasts; and a node may get something that must be saved too."""
+    """What is said of a phase may change while it lasts, and so may what must be known before a node is touched."""
     changes: dict[str, Any] = {}
     if case.status.phase is Phase.CLOSED:
         return ()
     if (so.reason, so.message[:MESSAGE_MAX]) != (case.status.reason, case.status.message):
         changes |= {"reason": so.reason, "message": so.message[:MESSAGE_MAX]}
-    if case.status.phase is Phase.FREEING and case.needs_saving and case.node is not None:
-        changes["saved"] = to_save(case.node, case.status.saved)
+    if case.was_held_back and not case.is_held_back:
+        changes["since"] = case.cluster.now  # its time begins anew
+    if case.status.phase is Phase.FREEING and not case.is_told:
+        changes |= {name: value for name, value in telling(case).items() if getattr(case.status, name) != value}
     return (_report(case, changes),) if changes else ()
 
 
@@ -197,16 +306,16 @@ def _report(case: Case, changes: dict[str, Any]) -> ReportRemediation:
     )
 
 
-def _lock(case: Case, rules: Rules) -> tuple[Action, ...]:
+def _lock(case: Case, rules: Rules, row: Row | None) -> tuple[Action, ...]:
     """Where no NodeHealthCheck holds the lock of the node for us, we do, until it is over or a person's."""
     order, node = case.order, case.node
     lease = lock_of(order, case.cluster, rules)
-    if order.lock_holder != LOCK_HOLDER or node is None:
+    if order.lock_holder != LOCK_HOLDER:
         return ()
     ours = lease is not None and lease.spec.holder_identity == LOCK_HOLDER
-    if case.status.phase in (Phase.CLOSED, Phase.NEEDS_PERSON):
+    if (row.target if row is not None else case.status.phase) in (Phase.CLOSED, Phase.NEEDS_PERSON):
         return (release(order.node, lease),) if lease is not None and ours else ()
-    if order.withdrawn and not ours:
+    if node is None or (order.withdrawn and not ours):
         return ()
     ends = ends_at(lease) if lease is not None and ours else None
     if ends is not None and case.cluster.now < ends - LOCK_RENEWED:
@@ -234,7 +343,11 @@ def _wake_at(case: Case) -> datetime | None:
         moments.append(next_command(case, power))
     if not case.can_read and (sent := case.was_sent(PowerState.OFF)):
         moments.append(sent + UNREADABLE_WAIT)
+    if case.is_back:
+        moments.append(case.since + OFF_IS_OVER)
     waits = case.obstacle is not None and phase in (Phase.OPEN, Phase.RESTING)
-    if waits or case.is_held_back:
+    is_unwanted = bool(case.order.withdrawn) and phase is Phase.NEEDS_PERSON
+    is_silent = case.is_alive and (case.is_new or is_unwanted) and phase in _AWAITED
+    if waits or is_silent or case.is_held_back:
         moments.append(case.cluster.now + LOOK_AGAIN)
     return min((moment for moment in moments if moment > case.cluster.now), default=None)

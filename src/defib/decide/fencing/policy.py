@@ -20,8 +20,9 @@ SHORTEST = timedelta(seconds=1)
 LONGEST = timedelta(hours=24)
 
 DRIVER = Word("the name of a power driver", re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?"), 63)
-ADDRESS = Word("an address", re.compile(r"[^\s\x00-\x1f\x7f]*"), 1024)
-SECRET = Word("the name of a Secret; it may hold {node}", re.compile(r"[-a-z0-9.{}:/_A-Z]*"), 512)
+ADDRESS = Word("an address", re.compile("[!-~]*"), 512)
+LOGIN = re.compile("([^/?#]*//)?[^/?#]*@")  # how an address begins that holds one
+SECRET = Word("the name of a Secret; it may hold {node}", re.compile(r"[-a-z0-9.{}:/_A-Z]+"), 512)
 OPTION = Word("the value of an option", re.compile(r".*", re.DOTALL), 65536)
 
 E = TypeVar("E", bound=StrEnum)
@@ -39,9 +40,10 @@ def _policy(spec: Field) -> Policy:
     power, within, usual = spec["power"], spec["timeouts"], Policy()
     if power.is_a(dict):
         power["driver"].is_a(str)
+    _must_be_a_map(within)
     return Policy(
         way=_way(power),
-        ways={node: _way(way) for node, way in power["nodes"].members(MOST_NODES) if way.is_a(dict)},
+        ways={node: _way(way) for node, way in power["nodes"].members(MOST_NODES) if way.is_given and way.is_a(dict)},
         workloads=_one_of(spec["workloads"], Workloads, usual.workloads),
         accepts=_grades(spec["acceptedProofs"]) or usual.accepts,
         attempts=_number(spec["attempts"], usual.attempts),
@@ -57,13 +59,28 @@ def _policy(spec: Field) -> Policy:
 
 
 def _way(field: Field) -> Way:
-    credentials = field["credentials"]["name"]
     return Way(
         driver=field["driver"].text(DRIVER) if field["driver"].is_given else "",
-        address=field["address"].text(ADDRESS) if field["address"].is_given else "",
-        credentials=credentials.text(SECRET) if credentials.is_given else "",
-        options={name: value.text(OPTION) for name, value in field["options"].members(MOST_OPTIONS)},
+        address=_address(field["address"]),
+        credentials=_secret(field["credentials"]),
+        options={name: value.text(OPTION) for name, value in field["options"].members(MOST_OPTIONS) if value.is_given},
     )
+
+
+def _address(field: Field) -> str:
+    address = field.text(ADDRESS) if field.is_given else ""
+    if LOGIN.match(address):  # not repeated to whoever wrote it: everybody may read a status
+        field.wrong("must not hold a user name or a password: they belong into the Secret")
+    return address
+
+
+def _secret(field: Field) -> str:
+    return field["name"].text(SECRET) if field.is_given and field.is_a(dict) else ""
+
+
+def _must_be_a_map(field: Field) -> None:
+    if field.is_given:
+        field.is_a(dict)
 
 
 def _one_of(field: Field, choice: type[E], usual: E) -> E:
@@ -76,8 +93,8 @@ def _one_of(field: Field, choice: type[E], usual: E) -> E:
 
 
 def _grades(field: Field) -> tuple[Grade, ...]:
-    found = [_one_of(entry, Grade, Grade.POWER) for entry in field.entries(len(Grade))]
-    if field.is_given and not found:
+    found = [_one_of(entry, Grade, Grade.POWER) for entry in field.entries(len(Grade)) if entry.is_a(str)]
+    if field.value == []:
         field.wrong(f"must name at least one of {', '.join(Grade)}")
     return tuple(found)
 

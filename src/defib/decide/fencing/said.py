@@ -43,7 +43,7 @@ def _powering_off(case: Case) -> Obstacle:
     if trouble := _trouble(case):
         return trouble
     sent = case.was_sent(PowerState.OFF)
-    if sent is not None and case.reads is PowerState.ON and case.cluster.now > sent + SLOW:
+    if sent is not None and case.reads is PowerState.ON and case.cluster.now > case.since + SLOW:
         return Obstacle("StillOn", "it was told to switch off, and its power is still read as on")
     return Obstacle("PoweringOff", "it is told to switch off, and its power is read until it is off")
 

@@ -68,8 +68,17 @@ def _proved(case: Case) -> Changes:
     assert proof is not None, "asked for only where there is one"
     if node is None or not case.is_same_node:
         return {"proof": proof}
-    told = {"saved": to_save(node, case.status.saved)} if case.deletes_node else {"tainted": True}
-    return {"proof": proof} | told
+    # It may have started since we began, when its power was tried: that boot has ended, too.
+    return {"proof": proof, "boot_id": node.status.node_info.boot_id} | telling(case)
+
+
+def telling(case: Case) -> Changes:
+    """What must be written down before Kubernetes is told. A taint that is there already is somebody else's."""
+    if case.node is None or not case.is_same_node:
+        return {}
+    if case.deletes_node:
+        return {"saved": to_save(case.node, case.status.saved)}
+    return {"tainted": case.status.tainted or case.taint is None}
 
 
 def _once_more(case: Case) -> Changes:
@@ -78,7 +87,7 @@ def _once_more(case: Case) -> Changes:
 
 
 def _closed(outcome: Outcome) -> Callable[[Case], Changes]:
-    return lambda case: {"outcome": Outcome.CANCELLED if case.order.withdrawn and not case.is_back else outcome}
+    return lambda _: {"outcome": outcome}
 
 
 def _from(
@@ -99,6 +108,7 @@ _FAILED = (
 _WITHDRAWN = (Phase.CANCELLING, "it is not wanted any more", _withdrawn, _nothing)
 _BY_HAND = (Phase.NEEDS_PERSON, "only a person can switch this machine", lambda case: case.is_by_hand, _nothing)
 _BACK = (Phase.RESTORING, "the node is back", lambda case: case.is_back, _nothing)
+_BACK_FOR_GOOD = (Phase.RESTORING, "the node is back", lambda case: case.is_back_for_good, _nothing)
 
 TRANSITIONS: tuple[Row, ...] = (
     *_from(
@@ -156,7 +166,15 @@ TRANSITIONS: tuple[Row, ...] = (
     ),
     *_from(
         Phase.FREEING,
-        _WITHDRAWN,
+        (
+            Phase.CANCELLING,
+            "it is not wanted any more",
+            # Whoever sees the Node gone may withdraw because of that; it is down, and what ran there is freed all the same.
+            lambda case: _withdrawn(case) and not (case.status.saved is not None and case.node is None),
+            _nothing,
+        ),
+        (Phase.POWERING_ON, "it shows life", lambda case: case.has_stirred, _nothing),
+        (Phase.POWERING_ON, "its node may not be touched", lambda case: case.is_forbidden, _nothing),
         (Phase.POWERING_ON, "its workloads are free", lambda case: case.is_freed, _nothing),
         (Phase.POWERING_ON, "the time is up", _time_is_up, _nothing),
     ),
@@ -180,14 +198,15 @@ TRANSITIONS: tuple[Row, ...] = (
     ),
     *_from(
         Phase.RESTING,
-        _BACK,
+        _BACK_FOR_GOOD,
         _WITHDRAWN,
         (Phase.LOOKING, "it has rested", lambda case: case.time_is_up and case.obstacle is None, _once_more),
     ),
     *_from(
         Phase.CANCELLING,
-        _BACK,
+        _BACK_FOR_GOOD,
         (Phase.CLOSED, "nothing of ours is left", _is_over_with, _closed(Outcome.CANCELLED)),
+        _BY_HAND,
         (
             Phase.RESTORING,
             "the time is up, and the node is ready as it is",
@@ -208,7 +227,7 @@ TRANSITIONS: tuple[Row, ...] = (
     ),
     *_from(
         Phase.NEEDS_PERSON,
-        _BACK,
+        _BACK_FOR_GOOD,
         (
             Phase.FREEING,
             "a person confirms that it is off",
@@ -220,6 +239,12 @@ TRANSITIONS: tuple[Row, ...] = (
             "it is not wanted any more, and nothing of ours is left",
             lambda case: _withdrawn(case) and _is_over_with(case),
             _closed(Outcome.CANCELLED),
+        ),
+        (
+            Phase.RESTORING,
+            "it is not wanted any more, and the node is ready as it is",
+            lambda case: _withdrawn(case) and case.is_heard and case.is_settled,
+            _nothing,
         ),
     ),
 )

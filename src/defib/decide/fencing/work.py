@@ -60,7 +60,9 @@ def next_command(case: Case, power: PowerState) -> datetime:
     sent = case.was_sent(power)
     if sent is None:
         return case.cluster.now
-    return sent + (SENT_SELDOM if case.status.phase is Phase.NEEDS_PERSON else SENT_AGAIN)
+    # Where nothing can be read, nobody knows that it had no effect; and what waits for its effect would wait anew.
+    seldom = case.status.phase is Phase.NEEDS_PERSON or not case.can_read
+    return sent + (SENT_SELDOM if seldom else SENT_AGAIN)
 
 
 def _nothing(_: Case) -> tuple[Action, ...]:
@@ -92,6 +94,7 @@ def _switching(case: Case, power: PowerState) -> tuple[Action, ...]:
         attempt=case.status.attempt,
         cause=case.order.cause,
         unless_ready=case.order.unless_ready,
+        marker=case.order.marker,
         after=told,
     )
     return (command, *read)
@@ -106,15 +109,14 @@ def _powering_on(case: Case) -> tuple[Action, ...]:
 
 
 def _freeing(case: Case) -> tuple[Action, ...]:
-    if not case.order.node or case.hold() is not None:
+    if not case.order.node or case.status.proof is None or case.hold() is not None:
         return ()
     incident = target(case.incident)
     if not case.is_told and case.node is not None:
-        node, uid = case.node.name, case.node.uid
-        if not case.deletes_node:
-            return (TaintNode(incident=incident, node=node, node_uid=uid),)
-        saved = case.status.saved
-        return (DeleteNode(incident=incident, node=node, node_uid=uid, saved=saved),) if saved is not None else ()
+        node, uid, saved = case.node.name, case.node.uid, case.status.saved
+        if case.deletes_node:
+            return (DeleteNode(incident=incident, node=node, node_uid=uid, saved=saved),) if saved is not None else ()
+        return (TaintNode(incident=incident, node=node, node_uid=uid),) if case.status.tainted else ()
     return tuple(
         FreePod(incident=incident, node=case.order.node, namespace=pod.namespace, name=pod.name, uid=pod.uid)
         for pod in case.pods or ()
@@ -124,7 +126,9 @@ def _freeing(case: Case) -> tuple[Action, ...]:
 def _restoring(case: Case) -> tuple[Action, ...]:
     """What was there comes back before the taint goes: nothing may be put there in between that does not belong."""
     node, saved = case.node, case.status.saved
-    if node is None or case.is_clean:
+    if node is None:
+        return ()
+    if case.is_clean:
         return case.order.finish
     if saved is not None and not case.is_restored:
         kept = saved if case.policy.restores_taints else _without_taints(saved)

@@ -1,0 +1,1 @@
+"""MachineHealthChecks, served for clusters in which nobody else does."""

@@ -1,0 +1,105 @@
+"""Metrics with labels that come and go: which series there are, and for how long each is kept."""
+
+from collections.abc import Collection, Mapping
+
+from prometheus_client import Gauge, Histogram
+
+KEPT_MAX = 100  # series of nodes that are over and done with
+
+Ongoing = tuple[str, str, str]  # a node, and the namespace and kind of its remediation
+Counts = tuple[int, int, int, int, Collection[str]]  # of COUNTED, and the names of the gates that are closed
+COUNTED = ("observed", "healthy", "unhealthy", "remediating")
+
+
+class OfChecks:
+    """Gauges that exist for as long as their check does, or for as long as a gate is closed."""
+
+    def __init__(self, nodes: Gauge, closed: Gauge) -> None:
+        self._nodes = nodes
+        self._closed = closed
+        self._known: set[str] = set()
+        self._shut: set[tuple[str, str]] = set()
+
+    def set(self, checks: Mapping[str, Counts]) -> None:
+        for check, (*counts, _) in checks.items():
+            for state, count in zip(COUNTED, counts, strict=True):
+                self._nodes.labels(check, state).set(count)
+        for check in self._known - checks.keys():
+            self._nodes.remove_by_labels({"check": check})
+        self._known = set(checks)
+        shut = {(check, gate) for check, counts in checks.items() for gate in counts[-1]}
+        for labels in self._shut - shut:
+            self._closed.remove(*labels)
+        for labels in shut - self._shut:
+            self._closed.labels(*labels).set(1)
+        self._shut = shut
+
+
+class OfNodes:
+    """What dashboards know from upstream: a series for each node that is, or was lately, being remediated."""
+
+    def __init__(self, *, old: Gauge, ongoing: Gauge, unhealthy: Histogram) -> None:
+        self._old = old
+        self._ongoing = ongoing
+        self._unhealthy = unhealthy
+        self._present: frozenset[Ongoing] = frozenset()
+        self._latest_old = Latest(old)
+        self._latest_over = Latest(ongoing)
+        self._latest_ended = Latest(unhealthy)
+
+    def set_ongoing(self, remediations: Collection[Ongoing]) -> None:
+        present = frozenset(remediations)
+        for labels in present - self._present:
+            self._latest_over.release(labels)
+            self._ongoing.labels(*labels).set(1)
+        for labels in sorted(self._present - present):
+            self._ongoing.labels(*labels).set(0)
+            self._latest_over.keep(labels)
+        self._present = present
+
+    def ended(self, labels: Ongoing, seconds: float) -> None:
+        self._unhealthy.labels(*labels).observe(seconds)
+        self._latest_ended.keep(labels)
+
+    def old(self, node: str) -> None:
+        self._old.labels(node, "").inc()
+        self._latest_old.keep((node, ""))
+
+
+class OfFences:
+    """A series for each node that is covered, for as long as it is."""
+
+    def __init__(self, ready: Gauge) -> None:
+        self._ready = ready
+        self._shown: Mapping[str, bool] = {}
+
+    def set(self, ready: Mapping[str, bool]) -> None:
+        """The same mapping as last time says that nothing has changed: there may be thousands."""
+        if ready is self._shown:
+            return
+        for node in self._shown.keys() - ready.keys():
+            self._ready.remove(node)
+        for node, is_ready in ready.items():
+            if self._shown.get(node) is not is_ready:
+                self._ready.labels(node).set(int(is_ready))
+        self._shown = ready
+
+
+class Latest:
+    """The series that had something new most recently. One too many, and the one that has waited longest is removed."""
+
+    def __init__(self, series: Gauge | Histogram) -> None:
+        self._series = series
+        self._kept: dict[tuple[str, ...], None] = {}  # in the order in which something happened
+
+    def keep(self, labels: tuple[str, ...]) -> None:
+        self._kept.pop(labels, None)
+        self._kept[labels] = None
+        while len(self._kept) > KEPT_MAX:
+            oldest = next(iter(self._kept))
+            del self._kept[oldest]
+            self._series.remove(*oldest)
+
+    def release(self, labels: tuple[str, ...]) -> None:
+        """It is not over after all, so it does not count among those that may be removed."""
+        self._kept.pop(labels, None)

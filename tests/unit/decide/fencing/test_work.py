@@ -1,0 +1,273 @@
+"""What is done in each phase, again and again until its next row fits; and what is not done."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from defib.decide.fencing.order import Obstacle
+from defib.decide.fencing.work import next_command, next_reading, pace, work
+from defib.model.action import (
+    DeleteMachine,
+    DeleteNode,
+    FreePod,
+    MarkRemediation,
+    ReadPower,
+    RestoreNode,
+    SwitchPower,
+    TaintNode,
+    Target,
+    UntaintNode,
+)
+from defib.model.health_check import KindRef
+from defib.model.incident import Phase
+from defib.model.metal3 import HOST
+from defib.model.node import Taint
+from defib.model.power_cycle import Workloads
+from defib.model.saved import Saved
+from tests.builders import MINUTE, SECOND
+from tests.unit.decide.fencing.cases import (
+    BRAKE,
+    BY_HAND,
+    CAUSE,
+    NODE,
+    OFF,
+    ON,
+    PATH,
+    PROOF,
+    a_case,
+    a_command,
+    a_pod,
+    a_policy,
+    after,
+    an_order,
+    back,
+    off,
+    on,
+    seen,
+    tainted,
+)
+
+MACHINE = Target(kind=KindRef("machine.openshift.io/v1beta1", "Machine"), namespace="m", name="m-1", uid="m-1")
+DELETING = an_order(policy=a_policy(workloads=Workloads.DELETE_NODE))
+
+
+def kinds(case: Any) -> list[type]:
+    return [type(action) for action in work(case)]
+
+
+def power(case: Any) -> list[object]:
+    return [action.power for action in work(case) if isinstance(action, SwitchPower)]
+
+
+@pytest.mark.parametrize("phase", [Phase.OPEN, Phase.RETURNING, Phase.RESTING, Phase.CLOSED])
+def test_some_phases_only_wait(phase: Phase) -> None:
+    assert work(a_case(phase, at=5, command=a_command(OFF))) == ()
+
+
+# Power
+
+
+def test_looking_is_reading_and_nothing_else() -> None:
+    (read,) = work(a_case(Phase.LOOKING))
+    assert read == ReadPower(incident_uid="i-1", node="n1", path=PATH)
+
+
+def test_a_reading_names_the_one_that_is_known_already() -> None:
+    (read,) = work(a_case(Phase.LOOKING, at=2, seen=seen(off(1))))
+    assert isinstance(read, ReadPower)
+    assert read.after == after(1)
+
+
+def test_a_command_carries_all_that_must_still_be_so() -> None:
+    (command,) = work(a_case(Phase.POWERING_OFF, attempt=2, order=an_order(unless_ready=True)))
+    assert isinstance(command, SwitchPower)
+    assert (command.power, command.attempt, command.version, command.node_uid) == (OFF, 2, "7", "uid-n1")
+    assert (command.incident.uid, command.cause, command.path) == ("i-1", CAUSE, PATH)
+    assert command.unless_ready
+
+
+@pytest.mark.parametrize(
+    ("phase", "wanted"),
+    [(Phase.TESTING, ON), (Phase.POWERING_OFF, OFF), (Phase.POWERING_ON, ON), (Phase.CANCELLING, ON)],
+)
+def test_a_machine_is_told_then_read_then_told_again(phase: Phase, wanted: Any) -> None:
+    other = on if wanted is OFF else off
+    command = {"command": a_command(OFF)}
+    assert power(a_case(phase, **command)) == [wanted]
+    assert kinds(a_case(phase, at=1, **command, seen=seen(told=wanted))) == [ReadPower]
+    assert kinds(a_case(phase, at=9.9, **command, seen=seen(other(1), told=wanted))) == [ReadPower]
+    assert kinds(a_case(phase, at=10, **command, seen=seen(other(1), told=wanted))) == [SwitchPower, ReadPower]
+
+
+def test_what_another_process_has_sent_is_sent_once_more() -> None:
+    """Nobody knows whether it came to that: the record is written before the command is sent."""
+    assert power(a_case(Phase.POWERING_OFF, at=5, command=a_command(OFF))) == [OFF]
+
+
+def test_a_machine_that_obeys_is_not_told_again() -> None:
+    assert kinds(a_case(Phase.POWERING_OFF, at=20, seen=seen(off(1), told=OFF))) == [ReadPower]
+
+
+def test_a_machine_that_cannot_be_read_is_not_read() -> None:
+    assert work(a_case(Phase.POWERING_OFF, at=1, seen=seen(told=OFF, can_read=False))) == ()
+
+
+@pytest.mark.parametrize("phase", [Phase.LOOKING, Phase.POWERING_OFF])
+def test_without_a_way_to_the_power_nothing_is_tried(phase: Phase) -> None:
+    assert work(a_case(phase, order=an_order(path=Obstacle("NoPowerPath", "no")), power=None)) == ()
+
+
+def test_the_brake_keeps_us_from_switching_off_and_from_nothing_that_brings_back() -> None:
+    """I5, I14."""
+    assert work(a_case(Phase.POWERING_OFF, hold=BRAKE)) == ()
+    for phase in (Phase.TESTING, Phase.POWERING_ON, Phase.CANCELLING, Phase.NEEDS_PERSON):
+        assert power(a_case(phase, hold=BRAKE, command=a_command(OFF))) == [ON]
+
+
+def test_cancelling_switches_on_only_what_we_may_have_switched_off() -> None:
+    """I8."""
+    assert work(a_case(Phase.CANCELLING)) == ()
+    assert power(a_case(Phase.CANCELLING, command=a_command(OFF))) == [ON]
+    assert (
+        work(a_case(Phase.CANCELLING, at=5, command=a_command(OFF), proof=PROOF, seen=seen(on(1), on(2), told=ON)))
+        == ()
+    )
+
+
+def test_what_waits_for_a_person_is_told_to_go_on_now_and_then() -> None:
+    """I8: a BMC that was dead may come to life again."""
+    told = {"command": a_command(OFF)}
+    assert power(a_case(Phase.NEEDS_PERSON, at=5, **told)) == [ON]
+    assert power(a_case(Phase.NEEDS_PERSON, at=299, **told, seen=seen(off(1), told=ON))) == []
+    assert power(a_case(Phase.NEEDS_PERSON, at=300, **told, seen=seen(off(1), told=ON))) == [ON]
+    assert work(a_case(Phase.NEEDS_PERSON, at=5)) == ()
+
+
+def test_what_only_a_person_can_switch_is_left_to_that_person() -> None:
+    assert work(a_case(Phase.NEEDS_PERSON, at=5, command=a_command(OFF), order=an_order(path=BY_HAND))) == ()
+
+
+@pytest.mark.parametrize(
+    ("waited", "pause"),
+    [(0, 0.5), (14, 0.5), (15, 2), (59, 2), (60, 10), (599, 10), (600, 60), (10**6, 60)],
+)
+def test_the_longer_it_takes_the_less_often_the_power_is_read(waited: int, pause: float) -> None:
+    assert pace(a_case(Phase.POWERING_ON, at=waited)) == timedelta(seconds=pause)
+
+
+def test_the_next_reading_comes_after_a_pause_and_the_first_at_once() -> None:
+    assert next_reading(a_case(Phase.LOOKING, at=3)) == after(3)
+    assert next_reading(a_case(Phase.LOOKING, at=3, seen=seen(off(2.9)))) == after(2.9) + SECOND / 2
+    assert work(a_case(Phase.LOOKING, at=3, seen=seen(off(2.9)))) == ()
+
+
+def test_the_next_command_comes_when_nothing_has_come_of_the_last() -> None:
+    assert next_command(a_case(Phase.POWERING_OFF, at=3), OFF) == after(3)
+    assert next_command(a_case(Phase.POWERING_OFF, at=3, seen=seen(told=OFF, at=1)), OFF) == after(11)
+    assert next_command(a_case(Phase.NEEDS_PERSON, at=3, seen=seen(told=ON, at=1)), ON) == after(1) + 5 * MINUTE
+    unreadable = seen(told=OFF, at=1, can_read=False)
+    assert next_command(a_case(Phase.POWERING_OFF, at=3, seen=unreadable), OFF) == after(1) + 5 * MINUTE
+
+
+# Workloads
+
+
+def freeing(**more: Any) -> Any:
+    return a_case(Phase.FREEING, at=3, **({"proof": PROOF, "tainted": True} | more))
+
+
+def test_kubernetes_is_told_first() -> None:
+    (taint,) = work(freeing(pods=[a_pod()]))
+    assert isinstance(taint, TaintNode)
+    assert (taint.incident.uid, taint.node, taint.node_uid) == ("i-1", "n1", "uid-n1")
+
+
+def test_then_its_pods_are_ended() -> None:
+    pods = [a_pod("a"), a_pod("b", priority=5)]
+    freed = work(freeing(node=tainted(NODE), pods=pods))
+    assert all(isinstance(action, FreePod) and action.incident.uid == "i-1" for action in freed)
+    assert [(action.name, action.uid) for action in freed if isinstance(action, FreePod)] == [
+        ("b", "uid-b"),
+        ("a", "uid-a"),
+    ]
+
+
+def test_rm10_a_node_is_deleted_with_what_was_saved_of_it() -> None:
+    """RM-10: without it, it is not deleted."""
+    saved = Saved(labels={"rack": "7"})
+    (delete,) = work(freeing(order=DELETING, saved=saved, tainted=False))
+    assert isinstance(delete, DeleteNode)
+    assert (delete.node_uid, delete.saved) == ("uid-n1", saved)
+    assert work(freeing(order=DELETING, tainted=False)) == ()
+
+
+def test_a_taint_is_put_only_where_it_is_written_down_that_it_is_ours() -> None:
+    """Whoever comes after us must know that it is to be removed."""
+    assert work(freeing(tainted=False)) == ()
+
+
+@pytest.mark.parametrize("more", [{"proof": None}, {"hold": BRAKE}, {"order": an_order(node="", name="m")}])
+def test_without_a_proof_or_with_the_brake_nothing_is_freed(more: Any) -> None:
+    """I1, I5."""
+    assert work(freeing(**more)) == ()
+    assert work(freeing(node=tainted(NODE), pods=[a_pod()], **more)) == ()
+
+
+@pytest.mark.parametrize("more", [{"proof": None}, {"hold": BRAKE}])
+def test_without_a_proof_or_with_the_brake_no_node_is_deleted(more: Any) -> None:
+    """I1, I5."""
+    assert work(freeing(order=DELETING, saved=Saved(), **more)) == ()
+
+
+# Restoring
+
+
+def test_rm11_what_was_saved_comes_back_before_the_taint_goes() -> None:
+    """RM-11."""
+    saved = Saved(labels={"rack": "7"}, taints=[Taint(key="gpu", effect="NoSchedule")])
+    (restore,) = work(a_case(Phase.RESTORING, node=tainted(back()), tainted=True, saved=saved))
+    assert restore == RestoreNode(node="n1", node_uid="uid-n1", saved=saved)
+
+
+def test_rm12_taints_come_back_unless_the_policy_says_not() -> None:
+    """RM-12."""
+    saved = Saved(labels={"rack": "7"}, annotations={"a": ""}, taints=[Taint(key="gpu", effect="NoSchedule")])
+    order = an_order(policy=a_policy(restores_taints=False))
+    (restore,) = work(a_case(Phase.RESTORING, node=back(), saved=saved, order=order))
+    assert isinstance(restore, RestoreNode)
+    assert restore.saved == Saved(labels={"rack": "7"}, annotations={"a": ""})
+
+
+def test_our_taint_is_removed_and_nobody_elses() -> None:
+    """I7."""
+    (untaint,) = work(a_case(Phase.RESTORING, node=tainted(back()), tainted=True))
+    assert untaint == UntaintNode(node="n1", node_uid="uid-n1")
+    assert work(a_case(Phase.RESTORING, node=tainted(back()))) == ()
+
+
+def test_rm14_what_asked_for_it_is_told_when_nothing_else_is_left_to_do() -> None:
+    """RM-14."""
+    finish = (MarkRemediation(node="n1", target=MACHINE, annotations={"host.metal3.io/external-remediation": None}),)
+    order = an_order(finish=finish)
+    assert work(a_case(Phase.RESTORING, node=back(), order=order)) == finish
+    assert kinds(a_case(Phase.RESTORING, node=tainted(back()), tainted=True, order=order)) == [UntaintNode]
+    assert work(a_case(Phase.RESTORING, node=None, order=order)) == ()
+
+
+# Handing over
+
+
+def test_rm20_a_machine_is_handed_over_with_its_host_marked() -> None:
+    """RM-20."""
+    host = Target(kind=HOST, namespace="m", name="h", uid="h")
+    (delete,) = work(a_case(Phase.REPLACING, order=an_order(machine=MACHINE, host=host)))
+    assert isinstance(delete, DeleteMachine)
+    assert (delete.machine, delete.host) == (MACHINE, host)
+    assert delete.mark == ("capm3.metal3.io/unhealthy", "capm3/UnhealthyNode")
+
+
+def test_rm19_without_a_machine_or_with_the_brake_nothing_is_handed_over() -> None:
+    """RM-19, I5."""
+    assert work(a_case(Phase.REPLACING)) == ()
+    assert work(a_case(Phase.REPLACING, order=an_order(machine=MACHINE), hold=BRAKE)) == ()
