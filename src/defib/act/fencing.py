@@ -128,26 +128,36 @@ async def free_pod(means: Means, action: FreePod, mandate: Mandate) -> Outcome:
     """Marked first: its controller sees that it has failed, and why, and counts it no more."""
     if lost := await _no_proof(means, action.incident, Phase.FREEING, mandate):
         return lost
+    # Kubernetes marks the same pods at this moment, because of the taint: whoever loses that race looks again, at once.
+    for _ in range(TRIES):
+        try:
+            if not await _freed(means, action):
+                return Done()
+        except NotFound:
+            return Done()
+        except Conflict:
+            continue
+        log.info("pod freed", pod=f"{action.namespace}/{action.name}", node=action.node)
+        return Done()
+    return Stale(f"pod {action.namespace}/{action.name} has changed in between")
+
+
+async def _freed(means: Means, action: FreePod) -> bool:
+    """False when it is gone already."""
     ref = PODS.at(action.name, action.namespace)
     pod = await means.live(ref)
     if pod is None or pod.uid != action.uid:
-        return Done()
-    message = f"node {action.node} was proved to be down"
-    condition = DISRUPTED | {"message": message, "lastTransitionTime": f"{means.clock.now():%Y-%m-%dT%H:%M:%SZ}"}
-    meta = {"uid": action.uid, "resourceVersion": pod.metadata.resource_version}
-    try:
-        if not pod.is_finished:
-            others = [one for one in pod.status.conditions or () if one.get("type") != DISRUPTED["type"]]
-            status = {"phase": "Failed", "reason": "NodeFenced", "message": message, "conditions": [*others, condition]}
-            patch = Merge({"metadata": meta, "status": status})
-            await means.client.patch(ref, patch, subresource="status", deadline=REQUEST_SECONDS)
-        await means.client.delete(ref, Deletion(uid=action.uid, grace_seconds=0), deadline=REQUEST_SECONDS)
-    except NotFound:
-        return Done()
-    except Conflict:
-        return Stale(f"pod {action.namespace}/{action.name} has changed in between")
-    log.info("pod freed", pod=f"{action.namespace}/{action.name}", node=action.node)
-    return Done()
+        return False
+    if not pod.is_finished:
+        message = f"node {action.node} was proved to be down"
+        condition = DISRUPTED | {"message": message, "lastTransitionTime": f"{means.clock.now():%Y-%m-%dT%H:%M:%SZ}"}
+        others = [one for one in pod.status.conditions or () if one.get("type") != DISRUPTED["type"]]
+        status = {"phase": "Failed", "reason": "NodeFenced", "message": message, "conditions": [*others, condition]}
+        meta = {"uid": action.uid, "resourceVersion": pod.metadata.resource_version}
+        patch = Merge({"metadata": meta, "status": status})
+        await means.client.patch(ref, patch, subresource="status", deadline=REQUEST_SECONDS)
+    await means.client.delete(ref, Deletion(uid=action.uid, grace_seconds=0), deadline=REQUEST_SECONDS)
+    return True
 
 
 async def delete_machine(means: Means, action: DeleteMachine, mandate: Mandate) -> Outcome:

@@ -323,16 +323,15 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_back(self) -> bool:
-        """Ready, and started anew since we began."""
-        return self.is_heard and self.is_new
+        """Ready, and started anew since it was proved to be down, or since we began."""
+        return self.is_alive and (self.is_new or (not self.policy.needs_new_boot and self.is_heard))
 
     @property
     def is_new(self) -> bool:
-        """Whether its node is not what it was when we began, where that matters."""
         node, status = self.node, self.status
         if node is None:
             return False
-        if node.uid != status.node_uid or not self.policy.needs_new_boot:
+        if node.uid != status.node_uid:
             return True
         boot = node.status.node_info.boot_id
         return bool(boot) and boot != status.boot_id

@@ -35,8 +35,8 @@ def to_ask_for(versions: Versions, cluster: Cluster) -> Versions:
 
 def items_of(versions: Versions, cluster: Cluster) -> Iterator[tuple[KindRef, Unstructured]]:
     kind = next((kind for kind in versions if isinstance(cluster.kinds.get(kind), Served)), None)
-    for item in cluster.every(kind) if kind is not None else ():
-        yield kind, item
+    if kind is not None:
+        yield from ((kind, item) for item in cluster.every(kind))
 
 
 def are_in_sight(versions: Versions, cluster: Cluster) -> bool:

@@ -86,6 +86,15 @@ def is_replaceable(machine: Machine, host: Unstructured | Obstacle, node: Node |
     return machine.has_owner
 
 
+def replaceable(node: str, cluster: Cluster) -> Machine | None:
+    """The Machine behind a node whose power somebody else switches, if it may be deleted."""
+    found = [machine for machine in machines_in(cluster) if machine.node == node]
+    known = cluster.nodes.get(node)
+    if len(found) != 1 or obstacle_of(found[0], known) is not None or not found[0].has_owner:
+        return None
+    return None if found[0].is_master or (known is not None and is_control_plane(known)) else found[0]
+
+
 def startup_time(machine: Machine, cluster: Cluster) -> timedelta:
     """As the one MachineHealthCheck says that selects it."""
     found = [

@@ -38,6 +38,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     lock_holder: str = ""  # who holds the node's lock for this; we, if nobody does
     finish: tuple[Action, ...] = ()  # what is left to do when the node is back, last of all
     machine: Target | None = None  # what can be handed over, to whoever replaces it
+    knows_machine: bool = True  # whether it would be in sight, if there were one
     host: Target | None = None
 
 

@@ -15,7 +15,7 @@ from defib.decide.fencing.order import Obstacle, Order, Report, cause_of, target
 from defib.decide.fencing.readiness import NOTHING as NOT_TRIED
 from defib.decide.fencing.readiness import Readiness, why_shared
 from defib.decide.fencing.said import said
-from defib.decide.fencing.sources import kinds_served, left_behind, orders_in
+from defib.decide.fencing.sources import kinds_handed_over, kinds_served, left_behind, orders_in
 from defib.decide.fencing.table import Row, next_row, telling
 from defib.decide.fencing.work import next_command, next_reading, target, work
 from defib.decide.ground import is_control_plane
@@ -111,7 +111,7 @@ def plan_fencing(
     left = [one for one in known.open if one.spec.cause.uid not in ordered and _would_be_seen(one.spec.cause, cluster)]
     plans += [_plan_one(_left_over(incident), _nobody, incident, this) for incident in left]
     return Fencing(
-        kinds={**kinds_served(cluster, rules), **_kinds(orders, known.open)},
+        kinds={**kinds_served(cluster, rules), **_kinds(orders, known.open), **kinds_handed_over(orders, cluster)},
         actions=(
             *(action for plan in plans for action in plan.actions),
             *left_behind(cluster, rules, [order for order, _ in orders]),
@@ -347,7 +347,7 @@ def _wake_at(case: Case) -> datetime | None:
         moments.append(case.since + OFF_IS_OVER)
     waits = case.obstacle is not None and phase in (Phase.OPEN, Phase.RESTING)
     is_unwanted = bool(case.order.withdrawn) and phase is Phase.NEEDS_PERSON
-    is_silent = case.is_alive and (case.is_new or is_unwanted) and phase in _AWAITED
+    is_silent = case.is_alive and (not case.policy.needs_new_boot or is_unwanted) and phase in _AWAITED
     if waits or is_silent or case.is_held_back:
         moments.append(case.cluster.now + LOOK_AGAIN)
     return min((moment for moment in moments if moment > case.cluster.now), default=None)

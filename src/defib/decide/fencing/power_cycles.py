@@ -3,12 +3,15 @@
 import msgspec
 
 from defib.decide.entries import target
+from defib.decide.fencing.hosts import host_of_machine, target_of_host
+from defib.decide.fencing.kinds import MACHINES, are_in_sight
+from defib.decide.fencing.machines import replaceable
 from defib.decide.fencing.order import Obstacle, Order
 from defib.decide.fencing.paths import path_for
 from defib.decide.fencing.policy import read_policy
 from defib.decide.status import merged
 from defib.model import medik8s
-from defib.model.action import Action, ReportRemediation, SetFinalizers
+from defib.model.action import Action, ReportRemediation, SetFinalizers, Target
 from defib.model.cluster import Cluster
 from defib.model.health_check import StatusCondition
 from defib.model.incident import NodeIncident, Outcome, Phase
@@ -17,6 +20,7 @@ from defib.model.power_cycle import (
     FINALIZER,
     LOCK_HOLDER,
     REMEDIATION,
+    HandOver,
     Policy,
     PowerCycleStatus,
     read_power_cycle_status,
@@ -40,6 +44,7 @@ def power_cycle_order(item: Unstructured, cluster: Cluster) -> Order:
         path = path_for(policy, name, node, item.namespace)
     else:
         path, policy = Obstacle(INVALID, "; ".join(policy)), Policy()
+    machine, host = _handed_over(name, policy, cluster)
     return Order(
         cause=target(remediation),
         node=name,
@@ -52,7 +57,22 @@ def power_cycle_order(item: Unstructured, cluster: Cluster) -> Order:
         obstacle=None if node is not None else Obstacle(NODE_NOT_FOUND, f"there is no node {name}"),
         unless_ready=bool(remediation.owner),
         lock_holder=medik8s.holder_of(remediation.owner) if remediation.owner else LOCK_HOLDER,
+        machine=machine,
+        host=host,
+        knows_machine=policy.hand_over is HandOver.PERSON or all(are_in_sight(one, cluster) for one in MACHINES),
     )
+
+
+def _handed_over(node: str, policy: Policy, cluster: Cluster) -> tuple[Target | None, Target | None]:
+    """The Machine that may be deleted when all attempts have failed, and the host that should not be used again."""
+    machine = replaceable(node, cluster) if policy.hand_over is HandOver.DELETE_MACHINE else None
+    if machine is None:
+        return None, None
+    host = host_of_machine(machine, cluster)
+    if isinstance(host, Obstacle):
+        return machine.target, None
+    is_external = (host.spec or {}).get("externallyProvisioned") is True
+    return (None, None) if is_external else (machine.target, target_of_host(host))
 
 
 def _withdrawn(item: Unstructured) -> str:
@@ -104,6 +124,11 @@ def _report(
         StatusCondition(type=PROCESSING, status=processing, reason=said.reason, message=said.message),
         StatusCondition(type=medik8s.SUCCEEDED, status=succeeded, reason=said.reason, message=said.message),
     ]
+    if incident is not None and incident.status.phase is Phase.REPLACING:
+        # A NodeHealthCheck then knows that the node goes for good, and on purpose.
+        conditions.append(
+            StatusCondition(type=medik8s.PERMANENT_DELETION, status="True", reason=said.reason, message=said.message)
+        )
     generation = item.metadata.generation
     after = PowerCycleStatus(
         node=order.node,

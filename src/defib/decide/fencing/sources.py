@@ -24,7 +24,7 @@ from defib.model.health_check import KindRef
 from defib.model.incident import NodeIncident
 from defib.model.meta import Unstructured
 from defib.model.metal3 import HOST
-from defib.model.power_cycle import LOCK_HOLDER, REMEDIATION
+from defib.model.power_cycle import LOCK_HOLDER, REMEDIATION, HandOver
 
 MACHINE_ANNOTATION, METAL3_REMEDIATION = "machine-annotation", "metal3-remediation"  # as the setting calls them
 
@@ -52,6 +52,14 @@ def kinds_served(cluster: Cluster, rules: Rules) -> dict[KindRef, Wanted]:
         kinds += _BEHIND_MACHINES
     if METAL3_REMEDIATION in rules.serves:
         kinds.append(METAL3_REMEDIATIONS)
+    return {kind: Wanted(can_wait=True) for versions in kinds for kind in to_ask_for(versions, cluster)}
+
+
+def kinds_handed_over(orders: Iterable[tuple[Order, Report]], cluster: Cluster) -> dict[KindRef, Wanted]:
+    """What must be in sight to know which Machine could be replaced, where somebody wants that."""
+    if not any(order.policy.hand_over is HandOver.DELETE_MACHINE for order, _ in orders):
+        return {}
+    kinds = (*MACHINES, METAL3_MACHINES, (HOST,))
     return {kind: Wanted(can_wait=True) for versions in kinds for kind in to_ask_for(versions, cluster)}
 
 

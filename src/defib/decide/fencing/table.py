@@ -66,15 +66,15 @@ def _begin(case: Case) -> Changes:
 def _proved(case: Case) -> Changes:
     proof, node = case.proof, case.node
     assert proof is not None, "asked for only where there is one"
-    if node is None or not case.is_same_node:
+    if node is None:
         return {"proof": proof}
-    # It may have started since we began, when its power was tried: that boot has ended, too.
-    return {"proof": proof, "boot_id": node.status.node_info.boot_id} | telling(case)
+    # It may have started or registered since we began: that has ended, too, and is not taken for its return.
+    return {"proof": proof, "node_uid": node.uid, "boot_id": node.status.node_info.boot_id} | telling(case)
 
 
 def telling(case: Case) -> Changes:
     """What must be written down before Kubernetes is told. A taint that is there already is somebody else's."""
-    if case.node is None or not case.is_same_node:
+    if case.node is None:
         return {}
     if case.deletes_node:
         return {"saved": to_save(case.node, case.status.saved)}
@@ -220,7 +220,7 @@ TRANSITIONS: tuple[Row, ...] = (
         (
             Phase.CLOSED,
             "the machine is gone",
-            lambda case: case.order.machine is None and case.node is None,
+            lambda case: case.order.machine is None and case.order.knows_machine and case.node is None,
             _closed(Outcome.REPLACED),
         ),
         (Phase.NEEDS_PERSON, "the time is up", _time_is_up, _nothing),
