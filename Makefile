@@ -8,7 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH_VENV := .venv-bench
-COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11 pyproject.toml
+LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11
+COMPILE := $(LOCK) pyproject.toml
 
 .PHONY: help
 help: ## Show this list
@@ -47,11 +48,10 @@ bench: $(READY) $(BENCH_VENV)/.ready ## Measure CPU and memory against other cli
 	@$(BIN)/python -m tests.bench
 
 PROFILE ?= compressed
-RUNS ?= 1
 .PHONY: bench-failover
-bench-failover: $(READY) ## Seconds from a lost node to pods running elsewhere, by phase; PROFILE=default takes an hour
+bench-failover: $(READY) ## Seconds from a lost node to pods running elsewhere, without Defib and with it: MODES=defib RUNS=5 SEED=7; PROFILE=default takes an hour
 	@$(BIN)/python -m testbed build
-	@$(BIN)/python -m tests.bench_failover --profile $(PROFILE) --runs $(RUNS)
+	@$(BIN)/python -m tests.bench_failover --profile $(PROFILE) $(if $(MODES),--modes $(MODES)) $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED))
 
 .PHONY: bench-load
 bench-load: $(READY) ## What 1,000 hollow nodes with 5,000 pods cost beside a real control plane
@@ -69,6 +69,7 @@ setup: $(READY) ## Make the virtual environment (the others do it by themselves)
 lock: $(READY) ## Write the locked dependencies anew
 	$(COMPILE) --extra ipmi -o requirements.lock
 	$(COMPILE) --group dev -o requirements-dev.lock
+	echo 'hatchling>=1.27' | $(LOCK) --constraint requirements-dev.lock -o requirements-build.lock -
 	$(COMPILE) --group bench -o requirements-bench.lock
 
 .PHONY: clean

@@ -37,6 +37,7 @@ CRDS = sorted((Path(__file__).parents[2] / "deploy" / "crds").glob("*.yaml"))
 TEMPLATES = unstructured("defib.dev", "v1alpha1", "powercycleremediationtemplates", TEMPLATE.name, namespaced=True)
 POWER_CYCLES = unstructured("defib.dev", "v1alpha1", "powercycleremediations", REMEDIATION.name, namespaced=True)
 HOME = "defib-system"
+BMC = "node-restriction.kubernetes.io/bmc"
 POWER = {"driver": "hollow", "address": "{node}", "credentials": {"name": "bmc-{node}"}}
 
 
@@ -232,14 +233,14 @@ def test_two_nodes_with_one_bmc_are_both_not_ready_until_each_has_its_own() -> N
 
 def test_a_path_that_cannot_be_filled_in_is_told_and_mended_by_a_label() -> None:
     async def scenario(room: Room) -> None:
-        await room.make_template(address="{label:bmc}")
+        await room.make_template(address="{label:node-restriction.kubernetes.io/bmc}")
         await room.make_check()
         async with operating(room):
             for name in ("n1", "n2"):
-                await room.admin.patch(NODES.at(name), Merge({"metadata": {"labels": {"bmc": name}}}))
+                await room.admin.patch(NODES.at(name), Merge({"metadata": {"labels": {BMC: name}}}))
             await seconds(10)
-            assert await room.not_ready() == {"n3": "node n3 has no label bmc, which spec.power names"}
-            await room.admin.patch(NODES.at("n3"), Merge({"metadata": {"labels": {"bmc": "n3"}}}))
+            assert await room.not_ready() == {"n3": f"node n3 has no label {BMC}, which spec.power names"}
+            await room.admin.patch(NODES.at("n3"), Merge({"metadata": {"labels": {BMC: "n3"}}}))
             await seconds(5)
             assert await room.not_ready() == {}
 

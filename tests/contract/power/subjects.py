@@ -1,27 +1,42 @@
 """The drivers under test, each with real machines behind the real protocol. The rules do not know which one they test."""
 
+import asyncio
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import msgspec
 
-from defib.clock import SystemClock
+from defib.act.means import Means
+from defib.act.metal3 import Metal3
+from defib.clock import Clock, SystemClock
+from defib.hollow.conductor import Pace
 from defib.hollow.machine import Machine
+from defib.hollow.metal3 import HOSTS, HollowMetal3, Metal3Settings
+from defib.hollow.power import HollowPower
+from defib.kube.client import Client
+from defib.kube.discovery import Discovery
 from defib.model.secret import Secret
 from defib.power.base import Credentials, Driver, Target
 from defib.power.fence_agent import FenceAgent
 from defib.power.ipmi import Ipmi
 from defib.power.redfish import Redfish
+from defib.power.registry import Drivers
 from defib.power.webhook import Webhook
+from defib.simulate.in_process import InProcess
+from defib.simulate.server import ApiServer
 from testbed.bmc.ipmi import ipmi
+from testbed.bmc.metal3 import metal3_definitions
 from testbed.bmc.redfish import redfish
 from testbed.certificates import Authority
 from tests.contract.power.hook import Hook, serving
 
 HOOK_KEY = "the-key-of-all-questions"
+METAL3_OPTIONS = {"key": "reboot.metal3.io/defib"}
+METAL3_SPEED = 100.0
+SHOWN_WITHIN = 10.0
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -38,6 +53,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     stage: Stage
     quick_seconds: float = 1.5  # more than it ever needs here for one answer
     is_agent: bool = False  # a program: it waits until the power has changed, and says less of what went wrong
+    is_second_hand: bool = False  # somebody else asks the BMC, and shows later what came of it
+    exempt_from: Mapping[str, str] = {}  # rules by name, and why each makes no sense for it
 
 
 def credentials(machine: Machine) -> Credentials:
@@ -52,6 +69,57 @@ def serving_tls(authority: Authority) -> ssl.SSLContext:
         file.flush()
         tls.load_cert_chain(file.name)
     return tls
+
+
+@asynccontextmanager
+async def by_hollow(machines: Iterable[Machine]) -> AsyncIterator[Subject]:
+    """Without a protocol: what stories and the demo switch their machines with."""
+    by_name = {machine.name: machine for machine in machines}
+    targets = {
+        name: Target(node=name, address=name, credentials=credentials(machine)) for name, machine in by_name.items()
+    }
+    yield Subject(HollowPower(SystemClock(), by_name), targets)
+
+
+@asynccontextmanager
+async def by_metal3(machines: Iterable[Machine]) -> AsyncIterator[Subject]:
+    """Through the API server, and a baremetal operator that is quicker than any real one."""
+    by_name = {machine.name: machine for machine in machines}
+    clock = SystemClock()
+    server = ApiServer(clock)
+    for definition in metal3_definitions():
+        server.put("customresourcedefinitions.apiextensions.k8s.io", definition)
+    for name in by_name:
+        body = {"metadata": {"name": name, "namespace": "default"}, "spec": {"online": True, "image": {"url": "x"}}}
+        server.put(str(HOSTS), body)
+    theirs = Client(InProcess(server, client="metal3"), clock)
+    operator = HollowMetal3(theirs, clock, by_name, Metal3Settings(pace=Pace().faster(METAL3_SPEED)))
+    targets = {name: Target(node=name, address=f"default/{name}", options=METAL3_OPTIONS) for name in by_name}
+    async with asyncio.TaskGroup() as tasks:
+        living = tasks.create_task(operator.run())
+        await _until_shown(theirs, len(by_name))
+        yield Subject(Metal3(_means(server, clock)), targets)
+        living.cancel()
+
+
+async def _until_shown(client: Client, count: int) -> None:
+    """The baremetal operator has looked at every host; it can only be asked."""
+    async with asyncio.timeout(SHOWN_WITHIN):
+        while sum(bool(host.status.provisioning.state) for host in (await client.list_all(HOSTS)).items) < count:  # noqa: ASYNC110  it can only be asked
+            await asyncio.sleep(0)
+
+
+def _means(server: ApiServer, clock: Clock) -> Means:
+    client = Client(InProcess(server, client="defib"), clock)
+    return Means(
+        client=client,
+        discovery=Discovery(client),
+        clock=clock,
+        lock_namespace="default",
+        stop=str,
+        note=lambda *_: None,
+        drivers=Drivers(clock),
+    )
 
 
 @asynccontextmanager

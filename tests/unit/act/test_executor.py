@@ -137,7 +137,9 @@ def test_failures_are_told_and_retried_ever_more_rarely_until_it_works() -> None
         assert tried == [0, 1, 3, 7, 15, 31]
         why = "POST /apis/example.com/v1/namespaces/remedies/fooremediations: not allowed"
         assert executor.failures == {
-            "remediate n1 for c1 by FooRemediation n1": Failure(why=why, times=6, again_in=timedelta(seconds=30)),
+            "remediate n1 for c1 by FooRemediation n1": Failure(
+                why=why, times=6, again_in=timedelta(seconds=30), forbidden=True
+            ),
         }
         retry = executor.next_retry
         assert retry == pytest.approx(61, abs=0.1)

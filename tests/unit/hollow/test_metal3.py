@@ -1,4 +1,4 @@
-"""The hollow baremetal operator at work: BareMetalHosts on the embedded server, machines below, virtual time."""
+"""RM-33: The hollow baremetal operator at work: BareMetalHosts on the embedded server, machines below, virtual time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

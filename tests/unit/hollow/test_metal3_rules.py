@@ -1,4 +1,4 @@
-"""Metal3's reboot rules, row by row: given these facts about a host, this is the next step."""
+"""RM-33: Metal3's reboot rules, row by row: given these facts about a host, this is the next step."""
 
 import pytest
 

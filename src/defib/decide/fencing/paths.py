@@ -1,7 +1,6 @@
 """The way to the power of one node: what a policy says for all, what it says for this one, and placeholders filled in."""
 
 import re
-from collections.abc import Mapping
 
 from defib.decide.fencing.order import Obstacle
 from defib.model.metal3 import host_in
@@ -13,6 +12,8 @@ NO_WAY = "NoPowerPath"
 METAL3_KEY = "key"  # of the options: under which annotation a Metal3 host is asked to stay off
 OUR_KEY = "reboot.metal3.io/defib"
 
+PROTECTED = "node-restriction.kubernetes.io/"  # labels that the API server lets no kubelet write
+_NOT_THE_NODES_OWN = re.compile(r"([-a-z0-9.]+\.)?node-restriction\.kubernetes\.io/")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _SECRET = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
@@ -70,16 +71,15 @@ def _value(placeholder: str, name: str, node: Node | None) -> str:
     what, _, key = placeholder.partition(":")
     if what == "node" and not key:
         return name
-    if what not in ("label", "annotation") or not key:
-        known = "{node}, {label:KEY} and {annotation:KEY}"
+    if what != "label" or not key:
+        known = "{node} and {label:KEY}"
         raise _Unfilled(f"{{{placeholder[:80]}}} in spec.power is no placeholder; there are {known}")
-    values: Mapping[str, str] = {}
-    if node is not None:
-        values = node.labels if what == "label" else node.annotations
-    value = values.get(key, "")
+    if not _NOT_THE_NODES_OWN.match(key):
+        # With root on one machine one could have the BMC's password sent anywhere, or another machine switched off.
+        raise _Unfilled(
+            f"a node can write its label {key[:80]} itself; name one under {PROTECTED}, or use spec.power.nodes"
+        )
+    value = node.labels.get(key, "") if node is not None else ""
     if not value:
-        raise _Unfilled(f"node {name} has no {what} {key}, which spec.power names")
-    # Whoever may write a node may write this: it must stay one word of what it is put into.
-    if not value.isprintable() or " " in value:
-        raise _Unfilled(f"{what} {key} of node {name} holds spaces, or characters that nobody can see")
+        raise _Unfilled(f"node {name} has no label {key}, which spec.power names")
     return value

@@ -10,6 +10,8 @@ from defib.model.cluster import Blindness
 from tests.builders import HOUR, MINUTE, SECOND, T0, a_node
 from tests.unit.decide.fencing.hall import PAUSE, POWER, Hall, cannot_tell, many, says_off
 
+SECRET = "node-restriction.kubernetes.io/secret"
+
 
 def test_a_machine_that_is_read_as_off_while_its_node_reports_is_not_ready() -> None:
     hall = Hall("n1")
@@ -54,9 +56,9 @@ def test_a_driver_that_cannot_read_is_good_enough_only_where_time_is_a_proof(
 
 
 def test_a_path_that_cannot_be_filled_in_is_never_tried() -> None:
-    hall = Hall("n1", power=POWER | {"address": "{label:bmc}"})
+    hall = Hall("n1", power=POWER | {"address": "{label:node-restriction.kubernetes.io/bmc}"})
     hall.wait(HOUR)
-    assert hall.not_ready() == {"n1": "node n1 has no label bmc, which spec.power names"}
+    assert hall.not_ready() == {"n1": "node n1 has no label node-restriction.kubernetes.io/bmc, which spec.power names"}
     assert hall.tries == []
 
 
@@ -115,12 +117,12 @@ def test_a_machine_is_shared_across_templates_and_until_one_of_them_leaves() -> 
 
 
 def test_other_credentials_do_not_make_a_shared_machine_one_of_its_own() -> None:
-    power = {"driver": "redfish", "address": "https://bmc", "credentials": {"name": "{annotation:secret}"}}
+    power = {"driver": "redfish", "address": "https://bmc", "credentials": {"name": f"{{label:{SECRET}}}"}}
     hall = Hall(power=power)
     for name in ("n1", "n2"):
-        hall.put_node(a_node(name, annotations={"secret": "one"}))
+        hall.put_node(a_node(name, labels={SECRET: "one"}))
     hall.wait(MINUTE)
-    hall.put_node(a_node("n1", annotations={"secret": "other"}, version=2))
+    hall.put_node(a_node("n1", labels={SECRET: "other"}, version=2))
     hall.wait(MINUTE)
     assert hall.last.ready == {"n1": False, "n2": False}
     assert hall.tries == []

@@ -108,11 +108,11 @@ def test_a_new_node_is_tried_at_once() -> None:
 
 
 def test_a_path_that_changes_is_tried_at_once_and_others_are_not() -> None:
-    hall = Hall("n1", "n2", power=POWER | {"address": "https://{annotation:bmc}"})
+    hall = Hall("n1", "n2", power=POWER | {"address": "https://{label:node-restriction.kubernetes.io/bmc}"})
     for name in ("n1", "n2"):
-        hall.put_node(a_node(name, annotations={"bmc": f"{name}.bmc"}))
+        hall.put_node(a_node(name, labels={"node-restriction.kubernetes.io/bmc": f"{name}.bmc"}))
     hall.wait(MINUTE)
-    hall.put_node(a_node("n1", annotations={"bmc": "moved.bmc"}, version=2))
+    hall.put_node(a_node("n1", labels={"node-restriction.kubernetes.io/bmc": "moved.bmc"}, version=2))
     (action,) = (action for action in hall.step().actions if isinstance(action, CheckPower))
     assert (action.node, action.path.address) == ("n1", "https://moved.bmc")
 
