@@ -1,13 +1,15 @@
-"""What many tests share: the real control plane's programs, found or built, or one loud line that they are missing."""
+"""What many tests share: the real control plane's programs and Debian's fence agents, or one loud line that they are missing."""
 
 import os
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from testbed.packages import NotInstalled, ensure
 from testbed.programs import NoControlPlane, Program, Programs, control_plane_programs
 
-_MISSING: list[str] = []
+_MISSING: dict[str, str] = {}  # why, by the tests that did not run
 
 
 @pytest.fixture(scope="session")
@@ -16,10 +18,7 @@ def programs() -> Programs:
     try:
         return control_plane_programs()
     except NoControlPlane as error:
-        _MISSING.append(str(error))
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        _do_without("the tests on a real control plane", str(error))
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +26,24 @@ def kubectl(programs: Programs) -> Path:
     return programs[Program.KUBECTL]
 
 
+@pytest.fixture(scope="session")
+def fence_agents() -> Path:
+    """The directory that holds Debian's agents, which need ipmitool for IPMI."""
+    try:
+        ensure("ipmitool")
+        return ensure("fence-agents", "fence_ipmilan").parent
+    except NotInstalled as error:
+        _do_without("the tests with Debian's fence agents", str(error))
+
+
+def _do_without(tests: str, why: str) -> NoReturn:
+    _MISSING[tests] = why
+    if os.environ.get("CI") == "true":
+        pytest.fail(why)
+    pytest.skip(why)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if _MISSING:
-        terminalreporter.write_sep("!", "the tests on a real control plane did not run", red=True, bold=True)
-        terminalreporter.write_line(_MISSING[0], red=True)
+    for tests, why in _MISSING.items():
+        terminalreporter.write_sep("!", f"{tests} did not run", red=True, bold=True)
+        terminalreporter.write_line(why, red=True)

@@ -30,26 +30,19 @@ from testbed.cluster import ControlPlane
 from testbed.programs import Programs
 from testbed.settings import Settings
 from tests.contract.api_server.steps import eventually, install, raw
+from tests.e2e.audit import ACCOUNT, Request, audited, requests_of
 
 Body = dict[str, Any]
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 REMEDIATORS = ROOT / "testbed/crds/test-remediators.yaml"
-ACCOUNT = "system:serviceaccount:defib-system:defib"
 PLACE = "remedies"  # where templates and remediations are
 GROUP = "test.defib.dev"
 PATIENCE_SECONDS = 20.0
 SOON_SECONDS = 15.0  # for what the operator does at once; a busy machine may take a while over it
 CLUSTER_ROLES = unstructured("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
-AUDIT_LOG = "audit.log"
 OPERATOR_LOG = "operator.log"
-AUDIT_POLICY = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived", "ResponseStarted"],
-    "rules": [{"level": "Metadata", "users": [ACCOUNT]}, {"level": "None"}],
-}
 # What the operator needs from its first moment on. Roles come into force by watches, a moment after they are written.
 RIGHTS = (
     ("watch", "nodes", ""),
@@ -89,22 +82,6 @@ class Event(msgspec.Struct, frozen=True, rename="camel"):
     type: str
     source: dict[str, str]
     involved_object: dict[str, str]
-
-
-class Request(msgspec.Struct, frozen=True):
-    """What the operator asked of the API server, as that wrote it down."""
-
-    verb: str
-    what: str
-    key: str
-    code: int
-
-    @property
-    def is_write(self) -> bool:
-        return self.verb not in ("get", "list", "watch")
-
-    def __str__(self) -> str:
-        return f"{self.verb} {self.what} {self.key}: {self.code}"
 
 
 class CheckCluster:
@@ -178,10 +155,7 @@ class CheckCluster:
         return Pool(self, name, members)
 
     async def requests(self) -> list[Request]:
-        """All that the operator has asked so far, in order."""
-        text = await asyncio.to_thread((self.plane.directory / AUDIT_LOG).read_text)
-        lines = [json.loads(line) for line in text.splitlines() if line.endswith("}")]
-        return [_request(line) for line in lines]
+        return await requests_of(self.plane)
 
     async def fail(self, why: str) -> None:
         """With what the checks say, and the end of what the operator said."""
@@ -190,14 +164,6 @@ class CheckCluster:
         statuses = [f"{check.name}: {json.dumps(check.status)}" for check in checks]
         log = await asyncio.to_thread((self.plane.directory / OPERATOR_LOG).read_text)
         pytest.fail("\n".join([why, *statuses, *log.splitlines()[-15:]]))
-
-
-def _request(line: Body) -> Request:
-    ref = line.get("objectRef") or {}
-    what = ".".join(part for part in (ref.get("resource", line["requestURI"]), ref.get("apiGroup", "")) if part)
-    what += f"/{ref['subresource']}" if "subresource" in ref else ""
-    key = "/".join(part for part in (ref.get("namespace", ""), ref.get("name", "")) if part)
-    return Request(line["verb"], what, key, line["responseStatus"]["code"])
 
 
 class Pool:
@@ -354,9 +320,8 @@ async def check_cluster(programs: Programs, policy: Path) -> AsyncIterator[Check
 
     `policy` is a file to be written: the API server reads there what to write down.
     """
-    await asyncio.to_thread(policy.write_text, yaml.safe_dump(AUDIT_POLICY))
     settings = Settings(
-        apiserver=(f"--audit-policy-file={policy}", f"--audit-log-path={AUDIT_LOG}"),
+        apiserver=await audited(policy),
         controller_manager=("--controllers=*,-node-lifecycle-controller",),  # it has its own mind about how nodes are
     )
     clock = SystemClock()

@@ -2,13 +2,14 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from defib.clock import SystemClock
 from defib.hollow.attacher import StorageTimers
 from defib.hollow.disk import Disk, Disks
+from defib.hollow.machine import Machine
 from defib.hollow.nodes import HollowNodes
 from defib.hollow.objects import ATTACHMENTS, CLAIMS, PODS, VOLUMES, Attachment, Pod
 from defib.hollow.site import Blueprint, Site, in_zones
@@ -101,8 +102,8 @@ class HollowCluster:
         spec = {"replicas": replicas, "selector": {"matchLabels": {"app": app}}, "template": _template(app, **pod)}
         await self.client.create(DEPLOYMENTS, {"metadata": {"name": app}, "spec": spec}, namespace="default")
 
-    async def make_database(self, app: str) -> None:
-        """A StatefulSet of one, with a volume that one node may have."""
+    async def make_database(self, app: str, *, prefers: str = "") -> None:
+        """A StatefulSet of one, with a volume that one node may have; on a certain node, as long as it can be there."""
         claim = {
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": CLASS,
@@ -112,19 +113,28 @@ class HollowCluster:
             "replicas": 1,
             "serviceName": app,
             "selector": {"matchLabels": {"app": app}},
-            "template": _template(app, volumes=["data"]),
+            "template": _template(app, volumes=["data"], prefers=prefers),
             "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
         }
         await self.client.create(STATEFUL_SETS, {"metadata": {"name": app}, "spec": spec}, namespace="default")
 
 
 def _template(
-    app: str, *, volumes: list[str] | None = None, annotations: dict[str, str] | None = None
+    app: str, *, volumes: list[str] | None = None, annotations: dict[str, str] | None = None, prefers: str = ""
 ) -> dict[str, Any]:
     mounts = [{"name": name, "mountPath": f"/{name}"} for name in volumes or ()]
     container = {"name": "main", "image": "registry.example.com/app:1", "volumeMounts": mounts}
     metadata = {"labels": {"app": app}, "annotations": annotations or {}}
-    return {"metadata": metadata, "spec": {"containers": [container], "terminationGracePeriodSeconds": 5}}
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 5, "affinity": _affinity(prefers)}
+    return {"metadata": metadata, "spec": spec}
+
+
+def _affinity(node: str) -> dict[str, Any]:
+    if not node:
+        return {}
+    there = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
+    wish = {"weight": 100, "preference": there}
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
 
 
 def _is_ready(pod: Pod) -> bool:
@@ -134,16 +144,22 @@ def _is_ready(pod: Pod) -> bool:
 
 @asynccontextmanager
 async def hollow_cluster(
-    programs: Programs, blueprints: list[Blueprint] | None = None, *, settings: Settings = SETTINGS
+    programs: Programs,
+    blueprints: list[Blueprint] | None = None,
+    *,
+    settings: Settings = SETTINGS,
+    timers: Timers = TIMERS,
+    machines: Iterable[Machine] = (),
 ) -> AsyncIterator[HollowCluster]:
+    """`machines` are those that nodes share with a BMC."""
     clock = SystemClock()
     async with ControlPlane(programs, settings) as plane:
         await plane.wait_for_namespace("default")
         client = Client(await connect(plane.kubeconfig, None, os.environ, clock), clock)
         try:
             disks = Disks(clock)
-            site = Site(client=client, clock=clock, timers=TIMERS, disks=disks)
-            nodes = HollowNodes(site, blueprints or in_zones("abc", 2))
+            site = Site(client=client, clock=clock, timers=timers, disks=disks)
+            nodes = HollowNodes(site, blueprints or in_zones("abc", 2), machines)
             storage = HollowStorage(client, clock, STORAGE_TIMERS)
             await storage.install()
             async with asyncio.TaskGroup() as group:

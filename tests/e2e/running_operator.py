@@ -8,13 +8,26 @@ from asyncio.subprocess import STDOUT, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Protocol
 
 import aiohttp
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from defib.kube.client import Client
+from testbed.cluster import ControlPlane
 from tests.contract.api_server.steps import eventually, raw
-from tests.e2e.check_cluster import OPERATOR_LOG, PATIENCE_SECONDS, Body, CheckCluster
+from tests.e2e.audit import requests_of
+from tests.e2e.check_cluster import OPERATOR_LOG, PATIENCE_SECONDS, Body
+
+
+class Installed(Protocol):
+    """A control plane with Defib installed on it, written down what it asks, and a client that may do everything."""
+
+    @property
+    def plane(self) -> ControlPlane: ...
+    @property
+    def client(self) -> Client: ...
 
 
 class RunningOperator:
@@ -51,18 +64,18 @@ class RunningOperator:
         async with aiohttp.ClientSession() as session, session.get(f"{self.address}readyz") as answer:
             return answer.status == 200
 
-    async def expect_nothing_refused(self, cluster: CheckCluster) -> None:
+    async def expect_nothing_refused(self, cluster: Installed) -> None:
         """But what was provoked on purpose, or has been complained about already."""
         refused = await self.refused()
         unexpected, self._expected = refused - self._expected, refused
-        assert unexpected == 0, [str(request) for request in await cluster.requests() if request.code == 403]
+        assert unexpected == 0, [str(request) for request in await requests_of(cluster.plane) if request.code == 403]
 
 
 @asynccontextmanager
-async def defib_run(cluster: CheckCluster) -> AsyncIterator[RunningOperator]:
+async def defib_run(cluster: Installed, *more: str) -> AsyncIterator[RunningOperator]:
     """The operator, from when it sees everything to its orderly end."""
     log = cluster.plane.directory / OPERATOR_LOG
-    options = (f"--kubeconfig={await _account(cluster)}", "--probes-address=127.0.0.1:0", "--default-check=off")
+    options = (f"--kubeconfig={await _account(cluster)}", "--probes-address=127.0.0.1:0", "--default-check=off", *more)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DEFIB_")}
     with await asyncio.to_thread(log.open, "wb") as out:
         process = await asyncio.create_subprocess_exec(
@@ -85,7 +98,7 @@ async def defib_run(cluster: CheckCluster) -> AsyncIterator[RunningOperator]:
             await process.wait()
 
 
-async def _account(cluster: CheckCluster) -> Path:
+async def _account(cluster: Installed) -> Path:
     """The kubeconfig of the service account, as a pod would be it."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     path = "/api/v1/namespaces/defib-system/serviceaccounts/defib/token"

@@ -36,6 +36,12 @@ WITH_DEFIB = (
     "nhc-a-kind-comes-and-goes",
     "nhc-08-8-never-two-for-one",
 )
+WITH_POWER = (
+    "power-a-hung-node",
+    "power-a-partitioned-node",
+    "power-a-person-confirms",
+    "power-a-restart-in-every-phase",
+)
 WAITS_FOR_UNMOUNT = ("force-delete-under-partition-corrupts",)
 
 
@@ -64,6 +70,13 @@ async def test_a_story_ends_as_it_says_on_a_real_control_plane(stage: ControlPla
 
 @pytest.mark.parametrize("name", WITH_DEFIB)
 async def test_a_story_with_defib_ends_as_it_says_on_a_real_control_plane(stage: ControlPlaneStage, name: str) -> None:
+    await tell_and_expect(stage, name)
+
+
+@pytest.mark.parametrize("name", WITH_POWER)
+async def test_a_story_with_machines_ends_as_it_says_on_a_real_control_plane(
+    stage: ControlPlaneStage, name: str
+) -> None:
     await tell_and_expect(stage, name)
 
 

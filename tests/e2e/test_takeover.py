@@ -20,11 +20,11 @@ from defib.model.node import Lease
 from testbed.programs import Programs
 from tests import go_leftovers as go
 from tests.contract.api_server.steps import delete, raw
+from tests.e2e.audit import Request
 from tests.e2e.check_cluster import (
     PLACE,
     CheckCluster,
     Pool,
-    Request,
     check_cluster,
     remediations,
     step,

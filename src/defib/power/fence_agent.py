@@ -58,8 +58,9 @@ _NOT_POWER = frozenset(
 _FORBIDDEN = re.compile(
     r"action|option|nodename|agent|ip|ipaddr|username|login|password|passwd|.*_path|.*script|.*file|.*_options|exec"
     r"|debug.*|boto3_debug|verbose.*|quiet|help|usage|version|sudo|use_sudo|kubeconfig|openrc|tls(ca)?cert|tlskey|cacert"
-    r"|missing_as_off|network_fencing|record_only|readonly|method|plug_separator"
+    r"|missing_as_off|network_fencing|record_only|readonly|method|plug_separator|runon.*|serviceaccount|port_as_ip"
 )
+_ADDRESS = re.compile(r"[A-Za-z0-9\[/][A-Za-z0-9._:%\[\]/-]*")  # agents put it into a command line, some into a shell's
 _ALLOWED_PATHS = frozenset({"api_path"})  # a part of a URL
 # What an agent says only when it has failed before it could send a command.
 _NOTHING_SENT = ("Unable to connect/login to fencing device", "You have to set login password")
@@ -139,6 +140,8 @@ def _agent(target: Target) -> str:
 
 def _arguments(target: Target, action: str) -> Iterator[tuple[str, str]]:
     """In the order in which they are told; the action and the credentials last, where nothing can replace them."""
+    if target.address and not _ADDRESS.fullmatch(target.address):
+        raise Denied("its address is neither a name nor a number of a device")
     for name, value in target.options.items():
         if name != "agent":
             yield _allowed(name), _quoted(name, value)

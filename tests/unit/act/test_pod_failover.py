@@ -12,6 +12,7 @@ from defib.kube.kinds import PODS
 from defib.model.action import MovePod, ReportRemediation, SetFinalizers
 from defib.model.mandate import Mandate
 from defib.simulate.faults import Fault, LoseAnswer, Refuse
+from tests.unit.act.fenced import Scene, fence
 from tests.unit.act.stage import FOO, FOOS, PLACE, Stage, play
 
 
@@ -169,6 +170,19 @@ def test_a_report_goes_into_the_status_of_the_version_that_was_judged() -> None:
         assert await stage.do(report) == Stale(f"{target} is newer than what was judged")
 
     play(scenario)
+
+
+def test_a_report_on_an_incident_is_noted_as_one_of_ours() -> None:
+    """It is followed as such: otherwise the next pass would judge, and write to, what it was before."""
+
+    async def story(scene: Scene) -> None:
+        version = scene.record().metadata.resource_version
+        report = ReportRemediation(target=scene.incident, version=version, status={"phase": "Closed"})
+        assert isinstance(await scene.do(report), Done)
+        ((_, noted),) = scene.stage.noted
+        assert noted == scene.record()
+
+    fence(story)
 
 
 def test_a_namesake_is_neither_held_nor_reported_on() -> None:

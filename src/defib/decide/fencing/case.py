@@ -150,13 +150,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return sent.at if sent is not None and sent.power is power and sent.at >= self.since else None
 
     @property
-    def was_switched_off(self) -> bool:
-        """By us, or perhaps by us: it was written down, and then it was sent or we were interrupted."""
-        command = self.status.command
-        return command is not None and command.power == PowerState.OFF.value
-
-    @property
     def was_commanded(self) -> bool:
+        """By us, or perhaps by us: it was written down, and then it was sent or we were interrupted."""
         return self.status.command is not None
 
     @property

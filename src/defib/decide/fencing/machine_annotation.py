@@ -11,7 +11,16 @@ import msgspec
 
 from defib.decide.fencing.hosts import host_of_machine, obstacle_of_host, target_of_host, way_to
 from defib.decide.fencing.kinds import MACHINES, are_in_sight
-from defib.decide.fencing.machines import Machine, is_replaceable, machines_in, obstacle_of, startup_time
+from defib.decide.fencing.machines import (
+    BECAME_NODE,
+    Machine,
+    is_misnamed,
+    is_replaceable,
+    machines_in,
+    node_of,
+    obstacle_of,
+    startup_time,
+)
 from defib.decide.fencing.order import Obstacle, Order
 from defib.model.action import Action, MarkRemediation
 from defib.model.cluster import Cluster
@@ -42,8 +51,7 @@ def machine_orders(cluster: Cluster) -> Iterator[Order]:
 
 def _order(machine: Machine, incident: NodeIncident | None, cluster: Cluster) -> Order:
     host = host_of_machine(machine, cluster)
-    # The Machine forgets its node when that is deleted; the incident does not.
-    name = (incident.spec.node if incident is not None else "") or machine.node
+    name = node_of(machine.node, incident)
     node = cluster.nodes.get(name)
     is_wanted = TRIGGER in machine.item.annotations
     is_going = incident is not None and incident.status.phase is Phase.REPLACING
@@ -55,7 +63,7 @@ def _order(machine: Machine, incident: NodeIncident | None, cluster: Cluster) ->
         name=incident.name if incident is not None else name or machine.incident,
         path=way_to(host, MACHINE_KEY),
         policy=msgspec.structs.replace(POLICY, back_within=startup_time(machine, cluster)),
-        withdrawn=_withdrawn(machine),
+        withdrawn=_withdrawn(machine) or (BECAME_NODE if is_misnamed(machine.node, incident) else ""),
         repeats=True,
         marker=TRIGGER,
         obstacle=obstacle_of_host(host) or obstacle_of(machine, node),

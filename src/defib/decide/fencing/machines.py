@@ -15,6 +15,7 @@ from defib.model.action import Target
 from defib.model.cluster import Cluster
 from defib.model.duration import LONGEST, read_duration
 from defib.model.health_check import KindRef
+from defib.model.incident import NodeIncident, Phase
 from defib.model.machine import PAUSED
 from defib.model.meta import Unstructured
 from defib.model.node import Node
@@ -23,6 +24,11 @@ STARTUP_TIME = timedelta(minutes=20)  # where no MachineHealthCheck says otherwi
 ROLE = "machine.openshift.io/cluster-api-machine-role"
 CONTROL_PLANE = "cluster.x-k8s.io/control-plane"
 NAME_MAX = 253
+BECAME_NODE = "its machine has become a node, which has an incident of its own"
+
+_WAITS_FOR_NODE = frozenset(
+    {Phase.POWERING_ON, Phase.RETURNING, Phase.RESTORING, Phase.RESTING, Phase.CANCELLING, Phase.NEEDS_PERSON}
+)
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -63,6 +69,22 @@ def machines_in(cluster: Cluster) -> Iterator[Machine]:
     for versions in MACHINES:
         for kind, item in items_of(versions, cluster):
             yield Machine(kind, item)
+
+
+def node_of(known: str, incident: NodeIncident | None) -> str:
+    """Which node an incident is about. A Machine forgets its node when that is deleted; the incident does not.
+
+    One that was begun without a node has nothing to take from one that appears while it is at work. When the machine
+    is on again, it is the one that is waited for.
+    """
+    if incident is None or incident.spec.node:
+        return incident.spec.node if incident is not None else known
+    return known if incident.status.phase in _WAITS_FOR_NODE else ""
+
+
+def is_misnamed(known: str, incident: NodeIncident | None) -> bool:
+    """It was opened before the node of its machine was known, and nothing is done yet."""
+    return incident is not None and incident.status.phase is Phase.OPEN and not incident.spec.node and known != ""
 
 
 def obstacle_of(machine: Machine, node: Node | None) -> Obstacle | None:

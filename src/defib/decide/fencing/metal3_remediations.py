@@ -18,7 +18,16 @@ from defib.decide.fencing.hosts import (
 )
 from defib.decide.fencing.kinds import CLUSTER_API, OPENSHIFT
 from defib.decide.fencing.machine_annotation import HOST_OFF_WITHIN, HOST_ON_WITHIN
-from defib.decide.fencing.machines import Machine, is_replaceable, machines_in, obstacle_of, text_in
+from defib.decide.fencing.machines import (
+    BECAME_NODE,
+    Machine,
+    is_misnamed,
+    is_replaceable,
+    machines_in,
+    node_of,
+    obstacle_of,
+    text_in,
+)
 from defib.decide.fencing.order import Obstacle, Order
 from defib.decide.fencing.power_cycles import INVALID
 from defib.decide.field import Field, Problems
@@ -66,7 +75,7 @@ def metal3_order(kind: KindRef, item: Unstructured, cluster: Cluster) -> Order:
     incidents = [one for one in cluster.incidents().values() if one.spec.cause.uid == item.uid]
     incident = next((one for one in incidents if one.is_open), None)
     subject = _subject(item, cluster)
-    name = (incident.spec.node if incident is not None else "") or subject.node
+    name = node_of(subject.node, incident)
     policy = read_strategy(item.spec)
     path = way_to(subject.host, f"{KEY}{item.uid}") if isinstance(policy, Policy) else policy
     machine, host = _to_hand_over(subject, incident, cluster)
@@ -77,7 +86,8 @@ def metal3_order(kind: KindRef, item: Unstructured, cluster: Cluster) -> Order:
         name=incident.name if incident is not None else name or _incident_name(subject, item),
         path=path,
         policy=policy if isinstance(policy, Policy) else Policy(),
-        withdrawn=_withdrawn(item),
+        withdrawn=_withdrawn(item) or (BECAME_NODE if is_misnamed(subject.node, incident) else ""),
+        repeats=not _withdrawn(item) and bool(incidents and name) and all(map(_was_misnamed, incidents)),
         is_over=_is_over(item),
         is_held=FINALIZER in (item.metadata.finalizers or ()) or bool(incidents) or _is_invalid(path),
         obstacle=_obstacle(subject, name, cluster),
@@ -172,6 +182,12 @@ def _to_hand_over(
     if machine is None or not (is_going or is_replaceable(machine, host, cluster.nodes.get(subject.node))):
         return None, None
     return machine.target, None if isinstance(host, Obstacle) else target_of_host(host)
+
+
+def _was_misnamed(incident: NodeIncident) -> bool:
+    """Closed before anything was done, since it was about no node: another one is opened, which is."""
+    status = incident.status
+    return status.outcome == Outcome.CANCELLED and not incident.spec.node and status.command is None
 
 
 def _withdrawn(item: Unstructured) -> str:

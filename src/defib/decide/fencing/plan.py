@@ -128,7 +128,8 @@ def _known(cluster: Cluster, before: Fencing) -> _Known:
     incidents = cluster.incidents()
     if before.known is not None and before.known.incidents is incidents:
         return before.known
-    found = sorted(incidents.values(), key=lambda one: (one.is_open, one.name))  # of one cause, the open one counts
+    # Of one cause, the open one counts, or else the latest.
+    found = sorted(incidents.values(), key=lambda one: (one.is_open, str(one.status.since or ""), one.name))
     closed = [one.status.since for one in found if not one.is_open and one.status.since is not None]
     return _Known(
         incidents=incidents,

@@ -250,11 +250,17 @@ def test_a_node_that_only_looks_ready_because_nobody_noticed_yet_is_not_back(pha
     """I8: Kubernetes says Ready for most of a minute after a machine was switched off."""
     order = an_order(policy=a_policy(needs_new_boot=False))
     assert not a_case(phase, order=order, node=back("boot-1"), heartbeat=T0, at=2, proof=PROOF).is_back
-    assert not a_case(phase, node=back("boot-2", uid="uid-2"), heartbeat=T0, at=2, proof=PROOF).is_back
+    assert a_case(phase, order=order, node=back("boot-1"), heartbeat=after(1), at=2, proof=PROOF).is_back
+
+
+def test_rm35_a_node_with_another_boot_is_back_whatever_its_clock_says() -> None:
+    """RM-35: heartbeats carry the time of the node, and a machine may have lost its own with its power."""
+    assert a_case(Phase.RETURNING, node=back(), heartbeat=T0 - HOUR, at=2, proof=PROOF).is_back
 
 
 def test_a_node_without_heartbeats_is_back_when_it_says_so() -> None:
-    assert a_case(Phase.RETURNING, node=back(), heartbeat=None, at=2).is_back
+    order = an_order(policy=a_policy(needs_new_boot=False))
+    assert a_case(Phase.RETURNING, order=order, node=back("boot-1"), heartbeat=None, at=2).is_back
 
 
 def test_a_node_is_back_for_good_when_no_off_can_be_on_its_way_to_it() -> None:
@@ -326,6 +332,7 @@ def test_rm24_workloads_are_free_when_kubernetes_knows_and_pods_and_volumes_are_
     assert not a_case(Phase.FREEING).is_freed
     assert not a_case(Phase.FREEING, node=told, pods=[a_pod()]).is_freed
     assert not a_case(Phase.FREEING, node=told, volumes=[an_attachment("n1")]).is_freed
+    assert a_case(Phase.FREEING, node=None, volumes=[an_attachment("n1")]).is_freed
     assert a_case(Phase.FREEING, node=told, volumes=[an_attachment("n2")]).is_freed
     assert a_case(Phase.FREEING, node=None).is_freed
     assert a_case(Phase.FREEING, node=back(uid="uid-2")).is_freed

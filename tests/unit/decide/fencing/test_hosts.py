@@ -8,10 +8,11 @@ import pytest
 
 from defib.decide.fencing.hosts import host_of_machine, host_of_node, is_let_go, obstacle_of_host, stays_off
 from defib.decide.fencing.kinds import MACHINE_HEALTH_CHECKS, MACHINES, METAL3_MACHINES, Versions, items_of, to_ask_for
-from defib.decide.fencing.machines import Machine, is_replaceable, obstacle_of, startup_time
+from defib.decide.fencing.machines import Machine, is_misnamed, is_replaceable, node_of, obstacle_of, startup_time
 from defib.decide.fencing.order import Obstacle
 from defib.model.cluster import Cluster, Missing, Served
 from defib.model.health_check import KindRef
+from defib.model.incident import IncidentSpec, IncidentStatus, NodeIncident, Phase
 from defib.model.meta import Meta, OwnerReference, Unstructured
 from defib.model.metal3 import HOST, HOST_LINK, MACHINE_KEY, HostName, host_in
 from defib.model.node import Node, NodeSpec
@@ -269,3 +270,24 @@ def test_a_host_that_somebody_else_wants_off_is_let_go_and_not_waited_for(
     assert (is_let_go(path, hosts(host)), stays_off(path, hosts(host))) == (lets_go, stays)
     assert not stays_off(path, Cluster(now=T0))
     assert not stays_off(PowerPath(driver="redfish", address="metal3/h1"), hosts(host))
+
+
+@pytest.mark.parametrize(
+    ("mine", "phase", "node"),
+    [
+        ("n1", Phase.FREEING, "n1"),
+        ("n1", Phase.RETURNING, "n1"),
+        ("", Phase.OPEN, ""),
+        ("", Phase.FREEING, ""),
+        ("", Phase.RETURNING, "n2"),
+    ],
+)
+def test_an_incident_stays_with_its_node_and_one_without_waits_for_the_one_that_comes(
+    mine: str, phase: Phase, node: str
+) -> None:
+    """RM-27: nothing is ever taken from a node that was not there when it began."""
+    incident = NodeIncident(spec=IncidentSpec(node=mine), status=IncidentStatus(phase=phase))
+    assert node_of("n2", incident) == node
+    assert is_misnamed("n2", incident) == (mine == "" and phase is Phase.OPEN)
+    assert not is_misnamed("", incident)
+    assert (node_of("n2", None), is_misnamed("n2", None)) == ("n2", False)

@@ -163,6 +163,13 @@ def test_rm15_what_is_closed_is_not_opened_again() -> None:
     assert written(found) == {}
 
 
+def test_rm15_what_has_succeeded_is_not_begun_again_when_its_incident_is_long_gone() -> None:
+    """RM-15."""
+    succeeded = {"type": medik8s.SUCCEEDED, "status": "True", "reason": "Closed"}
+    over = change(an_item(), status={"conditions": [succeeded]})
+    assert OpenIncident not in kinds(plan(items=(over,)))
+
+
 def test_two_orders_for_one_node_never_have_two_incidents() -> None:
     """I2."""
     second = an_item("n1-again", annotations={medik8s.NODE_NAME: "n1"})
@@ -432,7 +439,8 @@ def test_whatever_waits_for_others_looks_again_soon() -> None:
     held = plan(incident(Phase.POWERING_OFF), rules=Rules(brake_setting=True))
     assert held.wake_at == T0 + LOOK_AGAIN
     assert plan(incident(Phase.OPEN), locks=a_lock(by="x")).wake_at == T0 + LOOK_AGAIN
-    silent = plan(incident(Phase.RETURNING), node=back(), at=9)
+    item = an_item(spec=SPEC | {"requireNewBoot": False})
+    silent = plan(incident(Phase.RETURNING), items=(item,), node=back("boot-1"), at=9)
     assert silent.wake_at == after(9) + LOOK_AGAIN
 
 

@@ -142,7 +142,7 @@ def test_a_proof_is_written_down_before_anything_depends_on_it() -> None:
     assert goes_to(case) is Phase.FREEING
     wrote = writes(case)
     assert wrote.pop("proof").grade is Grade.POWER
-    assert wrote == {"tainted": True, "boot_id": "boot-1"}
+    assert wrote == {"tainted": True, "node_uid": "uid-n1", "boot_id": "boot-1"}
 
 
 def test_rm10_what_a_node_has_is_written_down_before_it_is_deleted() -> None:
@@ -161,10 +161,18 @@ def test_a_taint_that_somebody_else_has_put_there_is_not_ours_to_remove() -> Non
     assert writes(a_case(Phase.POWERING_OFF, **looks, tainted=True))["tainted"] is True
 
 
-@pytest.mark.parametrize("node", [None, back(uid="uid-2")], ids=["gone", "another"])
-def test_a_node_that_is_not_the_one_we_began_with_is_not_told_about(node: Any) -> None:
-    case = a_case(Phase.POWERING_OFF, at=5, node=node, seen=seen(off(1), off(2), told=OFF), seen_on=SEEN_ON)
+def test_a_node_that_is_gone_needs_no_word_about_it() -> None:
+    case = a_case(Phase.POWERING_OFF, at=5, node=None, seen=seen(off(1), off(2), told=OFF), seen_on=SEEN_ON)
     assert set(writes(case)) == {"proof"}
+
+
+def test_a_node_that_started_or_registered_before_the_proof_has_not_come_back_since() -> None:
+    """I8: it is said to be ready for a while, and its machine is off."""
+    late = back("boot-3", uid="uid-2")
+    proved = a_case(Phase.POWERING_OFF, at=5, node=late, seen=seen(off(1), off(2), told=OFF), seen_on=SEEN_ON)
+    wrote = writes(proved)
+    assert (wrote["node_uid"], wrote["boot_id"], wrote["tainted"]) == ("uid-2", "boot-3", True)
+    assert not a_case(Phase.POWERING_ON, at=6, node=late, **wrote).is_back
 
 
 def test_a_machine_that_only_a_person_can_switch_is_a_persons() -> None:
@@ -335,6 +343,8 @@ def test_a_cancelled_order_whose_node_is_ready_as_it_was_is_not_a_persons() -> N
     told: dict[str, Any] = {"order": WITHDRAWN, "tainted": True, "node": alive, "command": a_command(ON)}
     case = a_case(Phase.CANCELLING, at=LATE, **told, seen=seen(on(LATE - 2), on(LATE - 1), told=ON))
     assert goes_to(case) is Phase.RESTORING
+    ill = a_case(Phase.CANCELLING, at=LATE, **told | {"node": tainted(NODE)}, seen=seen(on(9), on(99), told=ON))
+    assert goes_to(ill) is Phase.NEEDS_PERSON
 
 
 # People

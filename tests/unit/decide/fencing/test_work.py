@@ -129,6 +129,7 @@ def test_cancelling_switches_on_only_what_we_may_have_switched_off() -> None:
     """I8."""
     assert work(a_case(Phase.CANCELLING)) == ()
     assert power(a_case(Phase.CANCELLING, command=a_command(OFF))) == [ON]
+    assert power(a_case(Phase.CANCELLING, command=a_command(ON))) == [ON]  # by another process, or in vain
     assert (
         work(a_case(Phase.CANCELLING, at=5, command=a_command(OFF), proof=PROOF, seen=seen(on(1), on(2), told=ON)))
         == ()

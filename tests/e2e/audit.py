@@ -1,0 +1,54 @@
+"""What the operator asked of a real API server, as that wrote it down."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from testbed.cluster import ControlPlane
+
+ACCOUNT = "system:serviceaccount:defib-system:defib"
+_LOG = "audit.log"
+_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived", "ResponseStarted"],
+    "rules": [{"level": "Metadata", "users": [ACCOUNT]}, {"level": "None"}],
+}
+
+
+class Request(msgspec.Struct, frozen=True):
+    verb: str
+    what: str
+    key: str
+    code: int
+
+    @property
+    def is_write(self) -> bool:
+        return self.verb not in ("get", "list", "watch")
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.what} {self.key}: {self.code}"
+
+
+async def audited(policy: Path) -> tuple[str, ...]:
+    """Flags of an API server that writes it down. `policy` is a file to be written: it reads there what."""
+    await asyncio.to_thread(policy.write_text, yaml.safe_dump(_POLICY))
+    return f"--audit-policy-file={policy}", f"--audit-log-path={_LOG}"
+
+
+async def requests_of(plane: ControlPlane) -> list[Request]:
+    """All that the operator has asked so far, in order."""
+    text = await asyncio.to_thread((plane.directory / _LOG).read_text)
+    return [_request(json.loads(line)) for line in text.splitlines() if line.endswith("}")]
+
+
+def _request(line: dict[str, Any]) -> Request:
+    ref = line.get("objectRef") or {}
+    what = ".".join(part for part in (ref.get("resource", line["requestURI"]), ref.get("apiGroup", "")) if part)
+    what += f"/{ref['subresource']}" if "subresource" in ref else ""
+    key = "/".join(part for part in (ref.get("namespace", ""), ref.get("name", "")) if part)
+    return Request(line["verb"], what, key, line["responseStatus"]["code"])
