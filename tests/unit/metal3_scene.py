@@ -11,6 +11,7 @@ from defib.kube.kinds import CONFIG_MAPS, Kind, unstructured
 from defib.model.incident import Phase
 from defib.model.meta import Unstructured
 from defib.model.metal3 import TRIGGER
+from defib.simulate.faults import Fault, Refuse
 from defib.simulate.virtual_time import VirtualClock, run
 from tests.power_cycle_stage import HOSTS, HOSTS_HOME, VICTIM, Object, Stage, a_stage
 
@@ -83,6 +84,9 @@ class Scene(msgspec.Struct):
         await asyncio.sleep(seconds)
 
     async def fail(self, how: str = "hangs") -> None:
+        """Its pod does not go at once, so that there is time to look while it is being freed."""
+        busy = Fault(effect=Refuse(code=500), resource="pods", verbs=("patch",), client="defib", times=3)
+        self.stage.server.faults.inject(busy)
         self.stage.fail(how)
         await self.later(7)
 

@@ -15,6 +15,7 @@ from defib.model import medik8s
 from defib.model.action import CheckPower, ReadPower, SwitchPower
 from defib.model.mandate import Mandate
 from defib.model.meta import Unstructured
+from defib.model.metal3 import why_no_way
 from defib.model.power import METAL3, FenceCheck, PowerPath, PowerState, Reading, Sent
 from defib.model.secret import Secret
 from defib.power.base import Accepted, Credentials, Driver, NotReady, Refused, Target
@@ -130,23 +131,31 @@ async def check_power(means: Means, action: CheckPower) -> Outcome:
 async def _driver(means: Means, node: str, path: PowerPath) -> tuple[Driver, Target] | str:
     """Who switches it, and with what; or why nobody can. The Secret is read for every call, and not kept."""
     if path.driver == METAL3:
-        return Metal3(means), Target(node=node, address=path.address, options=path.options or {})
+        why = why_no_way(path.address, (path.options or {}).get("key", ""))
+        return why or (Metal3(means), Target(node=node, address=path.address, options=path.options or {}))
     driver = await means.drivers.named(path.driver)
     if isinstance(driver, Unavailable):
         return driver.why
-    texts: dict[str, Secret] = {}
-    if path.secret:
-        namespace, _, name = path.secret.partition("/")
-        secret = await means.live(SECRETS.at(name, namespace))
-        if secret is None:
-            return f"there is no Secret {path.secret}; create it, with {_USERNAME} and {_PASSWORD}"
-        try:
-            texts = secret.texts()
-        except ValueError as error:
-            return f"Secret {path.secret} cannot be used: {error}"
+    texts = await _texts(means, path.secret) if path.secret else {}
+    if isinstance(texts, str):
+        return texts
     ca = texts.pop(CA_KEY, None)
     options = ({"ca": ca.reveal()} if ca is not None else {}) | (path.options or {})
     credentials = Credentials(
         username=texts.pop(_USERNAME, Secret("")), password=texts.pop(_PASSWORD, Secret("")), more=texts
     )
     return driver, Target(node=node, address=path.address, credentials=credentials, options=options)
+
+
+async def _texts(means: Means, key: str) -> dict[str, Secret] | str:
+    """What the Secret holds; or why it cannot be used."""
+    namespace, _, name = key.partition("/")
+    if not (namespace and name):
+        return f"{key!r} is not the namespace/name of a Secret"
+    secret = await means.live(SECRETS.at(name, namespace))
+    if secret is None:
+        return f"there is no Secret {key}; create it, with {_USERNAME} and {_PASSWORD}"
+    try:
+        return secret.texts()
+    except ValueError as error:
+        return f"Secret {key} cannot be used: {error}"

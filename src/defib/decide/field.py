@@ -95,9 +95,16 @@ class Field:
         """What the map holds, under keys that somebody chose; nothing when there is no map, or one that is too large."""
         if not self.is_given or not self.is_a(dict) or not self._is_short(most):
             return []
-        return [
-            (key, Field(f"{self.path}[{key[:_LEGIBLE]}]", value, self._problems)) for key, value in self.value.items()
-        ]
+        return [(key, self._member(key)) for key in self.value]
+
+    def member(self, key: str, most: int) -> list[tuple[str, "Field"]]:
+        """The one under this key, if it is there, without a look at the others."""
+        if not self.is_given or not self.is_a(dict) or not self._is_short(most):
+            return []
+        return [(key, self._member(key))] if key in self.value else []
+
+    def _member(self, key: str) -> "Field":
+        return Field(f"{self.path}[{key[:_LEGIBLE]}]", self.value[key], self._problems)
 
     def _is_short(self, most: int) -> bool:
         if len(self.value) > most:

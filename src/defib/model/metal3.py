@@ -18,6 +18,8 @@ PAUSED = "baremetalhost.metal3.io/paused"
 DETACHED = "baremetalhost.metal3.io/detached"
 POWER_ERROR = "power management error"
 
+_HOST_KEY = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_REBOOT_KEY = re.compile(r"reboot\.metal3\.io/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _HOST_NAMES = (
     re.compile(r"metal3://(?P<namespace>[^/]+)/(?P<name>[^/]+)(?:/[^/]+)?"),
     re.compile(r"baremetalhost:///(?P<namespace>[^/]+)/(?P<name>[^/]+)(?:/(?P<uid>[^/]+))?"),
@@ -49,6 +51,16 @@ def host_linked(link: str) -> HostName | None:
     """The host of an annotation `namespace/name`."""
     namespace, slash, name = link.partition("/")
     return HostName(namespace, name) if slash and namespace and name and "/" not in name else None
+
+
+def why_no_way(address: str, key: str) -> str:
+    """Why this cannot be the namespace/name of a host, or no annotation that keeps one off; empty when both can be.
+
+    Whatever the annotation is called, it is set on the host and removed again: any other would do something else to it.
+    """
+    if not _HOST_KEY.fullmatch(address):
+        return f"{address[:80]!r} is not the namespace/name of a BareMetalHost"
+    return "" if _REBOOT_KEY.fullmatch(key) else f"{key[:80]!r} is no annotation of the form reboot.metal3.io/KEY"
 
 
 def why_untouchable(host: Unstructured) -> str:

@@ -1,4 +1,4 @@
-"""Metal3's objects on a real API server, moved by kubectl, with the hollow baremetal operator behind them."""
+"""RM-33: Metal3's objects on a real API server, moved by kubectl, with the hollow baremetal operator behind them."""
 
 import asyncio
 import json

@@ -422,3 +422,25 @@ async def test_a_driver_that_is_not_installed_is_told_with_those_that_are() -> N
     assert (read.reading.state, read.reading.detail) == (PowerState.UNKNOWN, switched.why)
     assert isinstance(checked, PowerChecked)
     assert checked.check.why_not == switched.why
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        PowerPath(driver="metal3", address="n1", options={"key": "reboot.metal3.io/defib"}),
+        PowerPath(driver="metal3", address="metal/n1"),
+        PowerPath(driver="hollow", address="n1", secret="bmc"),
+        PowerPath(driver="hollow", address="n1", secret="/bmc"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_told_and_stops_nobody(path: PowerPath) -> None:
+    async def story(scene: Scene) -> None:
+        switch, read, check = scene.three(path)
+        assert isinstance(await scene.do(switch), Failed)
+        assert isinstance(reading := await scene.do(read), PowerRead)
+        assert reading.reading.state is PowerState.UNKNOWN
+        assert isinstance(checked := await scene.do(check), PowerChecked)
+        assert checked.check.why_not
+        assert scene.writes() == []
+
+    fence(story)

@@ -158,11 +158,15 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     def is_on(self) -> bool:
         """Read as on after it was told to go on, twice, and not before an off would have come that was on its way."""
         sent = self.was_sent(PowerState.ON)
-        settled = self.since if self.status.proof is not None else self.since + self.late_off
         if sent is None or not self.can_read or self.stays_off:
-            return sent is not None and (sent >= settled or self.stays_off)
+            return sent is not None and (sent >= self.on_counts_from or self.stays_off)
         pair = self._twice(PowerState.ON, sent)
-        return pair is not None and pair[1].reading.at >= settled
+        return pair is not None and pair[1].reading.at >= self.on_counts_from
+
+    @property
+    def on_counts_from(self) -> datetime:
+        """Before it, an off that nobody has seen to work may still be on its way, and undo what was told or read."""
+        return self.since if self.status.proof is not None else self.since + self.late_off
 
     @property
     def seen_on(self) -> PowerReading | None:
@@ -212,11 +216,19 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def confirmation(self) -> Confirmation | None:
-        """Of this attempt: before it, the machine may have been switched on again. People do not count microseconds."""
-        said = self.incident.spec.confirmed_off
+        """Of this attempt, and not from before we told it to go on. People do not count microseconds."""
+        said, command = self.incident.spec.confirmed_off, self.status.command
+        if said is None or (command is not None and command.power == PowerState.ON.value and command.at >= said.at):
+            return None
         looked = [entry.at for entry in self.status.timeline or () if entry.phase == Phase.LOOKING]
         began = looked[-1].replace(microsecond=0) if looked else self.incident.metadata.creation_timestamp
-        return said if said is not None and (began is None or said.at >= began) else None
+        return said if began is None or said.at >= began else None
+
+    @property
+    def awaits_silence(self) -> bool:
+        """A person says that it is off, and is believed as soon as its node is not said to be ready any more."""
+        is_believed = self.confirmation is not None and Grade.PERSON in self.policy.accepts
+        return is_believed and self.status.proof is None and not self.order.withdrawn
 
     @property
     def heartbeat(self) -> datetime | None:

@@ -3,7 +3,7 @@
 import re
 
 from defib.decide.fencing.order import Obstacle
-from defib.model.metal3 import host_in
+from defib.model.metal3 import host_in, why_no_way
 from defib.model.node import Node
 from defib.model.power import METAL3, PowerPath
 from defib.model.power_cycle import Policy, Way
@@ -42,6 +42,8 @@ def path_for(policy: Policy, name: str, node: Node | None, namespace: str) -> Po
         options = {METAL3_KEY: OUR_KEY} | options
         if not address:
             return Obstacle(NO_WAY, f"node {name} has no provider ID of a Metal3 host, and spec.power has no address")
+        if why := why_no_way(address, options[METAL3_KEY]):
+            return Obstacle(NO_WAY, f"for node {name}, {why}")
     return PowerPath(
         driver=way.driver, address=address, secret=f"{namespace}/{secret}" if secret else "", options=options
     )

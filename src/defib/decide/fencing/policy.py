@@ -28,22 +28,25 @@ OPTION = Word("the value of an option", re.compile(r".*", re.DOTALL), 65536)
 E = TypeVar("E", bound=StrEnum)
 
 
-def read_policy(spec: Any) -> Policy | tuple[str, ...]:
-    """Of the spec of a remediation; or what is wrong with it, one sentence each."""
+def read_policy(spec: Any, node: str | None = None) -> Policy | tuple[str, ...]:
+    """Of the spec of a remediation; or what is wrong with it, one sentence each.
+
+    With a node, what is said for others is left out: there may be thousands of them, in each of many remediations.
+    """
     problems = Problems()
     field = Field("spec", {} if spec is None else spec, problems)
-    policy = _policy(field) if field.is_a(dict) else Policy()
+    policy = _policy(field, node) if field.is_a(dict) else Policy()
     return problems.sentences or policy
 
 
-def _policy(spec: Field) -> Policy:
+def _policy(spec: Field, node: str | None) -> Policy:
     power, within, usual = spec["power"], spec["timeouts"], Policy()
     if power.is_a(dict):
         power["driver"].is_a(str)
     _must_be_a_map(within)
     return Policy(
         way=_way(power),
-        ways={node: _way(way) for node, way in power["nodes"].members(MOST_NODES) if way.is_given and way.is_a(dict)},
+        ways={name: _way(way) for name, way in _ways(power["nodes"], node) if way.is_given and way.is_a(dict)},
         workloads=_one_of(spec["workloads"], Workloads, usual.workloads),
         accepts=_grades(spec["acceptedProofs"]) or usual.accepts,
         attempts=_number(spec["attempts"], usual.attempts),
@@ -56,6 +59,10 @@ def _policy(spec: Field) -> Policy:
         restores_taints=_flag(spec["restoreTaints"], usual=usual.restores_taints),
         hand_over=_one_of(spec["handOver"], HandOver, usual.hand_over),
     )
+
+
+def _ways(field: Field, node: str | None) -> list[tuple[str, Field]]:
+    return field.members(MOST_NODES) if node is None else field.member(node, MOST_NODES)
 
 
 def _way(field: Field) -> Way:

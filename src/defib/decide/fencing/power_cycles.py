@@ -39,7 +39,7 @@ def power_cycle_order(item: Unstructured, cluster: Cluster) -> Order:
     remediation = read_remediation(item, REMEDIATION)
     name = remediation.node[:NAME_MAX]
     node = cluster.nodes.get(name)
-    policy = read_policy(item.spec)
+    policy = read_policy(item.spec, name)
     if isinstance(policy, Policy):
         path = path_for(policy, name, node, item.namespace)
     else:

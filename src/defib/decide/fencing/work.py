@@ -62,6 +62,8 @@ def next_command(case: Case, power: PowerState) -> datetime:
         return case.cluster.now
     # Where nothing can be read, nobody knows that it had no effect; and what waits for its effect would wait anew.
     seldom = case.status.phase is Phase.NEEDS_PERSON or not case.can_read
+    if seldom and power is PowerState.ON and sent < case.on_counts_from:
+        return case.on_counts_from  # an off may have come after it
     return sent + (SENT_SELDOM if seldom else SENT_AGAIN)
 
 
@@ -146,7 +148,7 @@ def _cancelling(case: Case) -> tuple[Action, ...]:
 
 def _needing_person(case: Case) -> tuple[Action, ...]:
     """What we may have left off is told to go on, now and then; unless a person is the one who switches it."""
-    return () if case.is_by_hand else _cancelling(case)
+    return () if case.is_by_hand or case.awaits_silence else _cancelling(case)
 
 
 def _replacing(case: Case) -> tuple[Action, ...]:

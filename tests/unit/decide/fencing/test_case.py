@@ -178,6 +178,13 @@ def test_a_confirmation_counts_for_its_attempt_only() -> None:
     assert confirmed(-1).proof is None
 
 
+def test_a_confirmation_counts_no_more_once_the_machine_was_told_to_go_on() -> None:
+    """I1: we may have switched on what a person had switched off."""
+    assert confirmed(50, command=a_command(ON, 49)).proof is not None
+    assert confirmed(50, command=a_command(ON, 50)).proof is None
+    assert confirmed(50, command=a_command(OFF, 60)).proof is not None
+
+
 # On
 
 

@@ -131,3 +131,21 @@ def test_a_node_that_names_no_host_has_no_way(node: Node | None) -> None:
 def test_rm02_a_provider_id_names_a_host(provider_id: str, host: str) -> None:
     """RM-02."""
     assert host_of(provider_id) == host
+
+
+@pytest.mark.parametrize("address", ["foo", "/foo", "foo/", "a/b/status", "a/..", "a/../b", "a/b?x=1", "A/b"])
+def test_a_host_that_no_host_can_be_called_is_refused_before_anybody_is_asked_for_it(address: str) -> None:
+    assert address in why_not(driver="metal3", address=address)
+
+
+def test_the_provider_id_of_a_node_cannot_name_anything_else_than_a_host() -> None:
+    assert "is not the namespace/name of a BareMetalHost" in why_not(
+        node=with_provider("metal3://ns/.."), driver="metal3"
+    )
+
+
+@pytest.mark.parametrize(
+    "key", ["", "reboot.metal3.io", "reboot.metal3.io/", "baremetalhost.metal3.io/paused", "reboot.metal3.io/a/b"]
+)
+def test_only_an_annotation_that_keeps_a_host_off_is_set_and_removed(key: str) -> None:
+    assert "reboot.metal3.io/KEY" in why_not(driver="metal3", address="metal/n1", options={"key": key})

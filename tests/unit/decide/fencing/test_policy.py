@@ -134,3 +134,15 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 def test_the_shortest_and_the_longest_time_are_allowed() -> None:
     for length in ("1s", "24h"):
         assert isinstance(read_policy({"power": POWER, "backoff": length}), Policy)
+
+
+def test_what_is_said_for_other_nodes_is_not_read_for_one() -> None:
+    """A storm makes many remediations of one template, which may list thousands of nodes."""
+    nodes = {"n1": {"address": "a"}, "n2": {"address": 2}, "n3": "x"}
+    power = POWER | {"nodes": nodes}
+    read = read_policy({"power": power}, "n1")
+    assert isinstance(read, Policy)
+    assert list(read.ways) == ["n1"]
+    assert read_policy({"power": power}, "n2") == ("spec.power.nodes[n2].address: must be a text, not a number",)
+    assert read_policy({"power": POWER | {"nodes": []}}, "n1") == ("spec.power.nodes: must be a map, not a list",)
+    assert isinstance(read_policy({"power": power}, "n4"), Policy)

@@ -20,7 +20,7 @@ from defib.model.action import (
     UntaintNode,
 )
 from defib.model.health_check import KindRef
-from defib.model.incident import Phase
+from defib.model.incident import Confirmation, Grade, IncidentSpec, Phase
 from defib.model.metal3 import HOST
 from defib.model.node import Taint
 from defib.model.power_cycle import Workloads
@@ -140,9 +140,19 @@ def test_what_waits_for_a_person_is_told_to_go_on_now_and_then() -> None:
     """I8: a BMC that was dead may come to life again."""
     told = {"command": a_command(OFF)}
     assert power(a_case(Phase.NEEDS_PERSON, at=5, **told)) == [ON]
-    assert power(a_case(Phase.NEEDS_PERSON, at=299, **told, seen=seen(off(1), told=ON))) == []
-    assert power(a_case(Phase.NEEDS_PERSON, at=300, **told, seen=seen(off(1), told=ON))) == [ON]
+    assert power(a_case(Phase.NEEDS_PERSON, at=339, **told, seen=seen(off(41), told=ON, at=40))) == []
+    assert power(a_case(Phase.NEEDS_PERSON, at=340, **told, seen=seen(off(41), told=ON, at=40))) == [ON]
     assert work(a_case(Phase.NEEDS_PERSON, at=5)) == ()
+
+
+def test_what_a_person_has_switched_off_is_not_switched_on_under_their_hands() -> None:
+    """Its node is still said to be ready: the confirmation will be believed in a moment."""
+    confirmed = IncidentSpec(node="n1", confirmed_off=Confirmation(by="ann", at=after(5)))
+    told: dict[str, Any] = {"at": 9, "command": a_command(OFF), "node": back("boot-1"), "spec": confirmed}
+    assert work(a_case(Phase.NEEDS_PERSON, **told)) == ()
+    assert power(a_case(Phase.NEEDS_PERSON, **told, order=an_order(withdrawn="deleted"))) == [ON]
+    assert power(a_case(Phase.NEEDS_PERSON, **told, order=an_order(policy=a_policy(accepts=(Grade.POWER,))))) == [ON]
+    assert power(a_case(Phase.NEEDS_PERSON, **told, proof=PROOF)) == [ON]
 
 
 def test_what_only_a_person_can_switch_is_left_to_that_person() -> None:
@@ -166,7 +176,10 @@ def test_the_next_reading_comes_after_a_pause_and_the_first_at_once() -> None:
 def test_the_next_command_comes_when_nothing_has_come_of_the_last() -> None:
     assert next_command(a_case(Phase.POWERING_OFF, at=3), OFF) == after(3)
     assert next_command(a_case(Phase.POWERING_OFF, at=3, seen=seen(told=OFF, at=1)), OFF) == after(11)
-    assert next_command(a_case(Phase.NEEDS_PERSON, at=3, seen=seen(told=ON, at=1)), ON) == after(1) + 5 * MINUTE
+    assert next_command(a_case(Phase.NEEDS_PERSON, at=33, seen=seen(told=ON, at=31)), ON) == after(31) + 5 * MINUTE
+    early = seen(told=ON, at=1, can_read=False)
+    assert next_command(a_case(Phase.CANCELLING, at=3, seen=early), ON) == after(30)
+    assert next_command(a_case(Phase.POWERING_ON, at=3, seen=early, proof=PROOF), ON) == after(1) + 5 * MINUTE
     unreadable = seen(told=OFF, at=1, can_read=False)
     assert next_command(a_case(Phase.POWERING_OFF, at=3, seen=unreadable), OFF) == after(1) + 5 * MINUTE
 
