@@ -9,6 +9,7 @@ import msgspec
 
 from defib.decide.entries import release
 from defib.decide.fencing.case import OFF_IS_OVER, UNREADABLE_WAIT, VOLUME_ATTACHMENT, Case
+from defib.decide.fencing.covered import machine_of
 from defib.decide.fencing.news import news_of
 from defib.decide.fencing.obstacles import hold_of, lock_of, obstacle_to, only_one
 from defib.decide.fencing.order import Obstacle, Order, Report, cause_of, target_of
@@ -81,6 +82,7 @@ class _Pass(msgspec.Struct, frozen=True):
     rules: Rules
     hold: Callable[[], Obstacle | None]
     readiness: Readiness
+    open: tuple[NodeIncident, ...]
     begins: str = ""  # the control-plane node that begins in this very pass
 
 
@@ -102,7 +104,7 @@ def plan_fencing(
     def hold() -> Obstacle | None:
         return hold_of(cluster, rules)
 
-    this = _Pass(cluster, rules, hold, readiness)
+    this = _Pass(cluster, rules, hold, readiness, known.open)
     plans: list[Fencing] = []
     for order, report in orders:
         plans.append(_plan_one(order, report, known.by_cause.get(order.cause.uid), this))
@@ -212,8 +214,19 @@ def _plan_one(order: Order, report: Report, incident: NodeIncident | None, this:
 
 
 def _obstacle(order: Order, this: _Pass, *, has_begun: bool) -> Obstacle | None:
-    shared = None if has_begun else why_shared(this.readiness, order.node, order.path)
+    shared = None if has_begun else why_shared(this.readiness, order.node, order.path) or _other_at_work(order, this)
     return shared or obstacle_to(order, this.cluster, this.rules, this.hold, has_begun=has_begun)
+
+
+def _other_at_work(order: Order, this: _Pass) -> Obstacle | None:
+    """A machine may have been asked for under another name, before it was a node. It has one power all the same."""
+    machine = machine_of(order.path)
+    for incident in this.open if machine is not None else ():
+        power = incident.status.power
+        is_same = incident.is_out and power is not None and machine_of(power) == machine
+        if is_same and incident.spec.cause.uid != order.cause.uid:
+            return Obstacle("OtherIncident", f"{incident.spec.cause} is at work on the same machine")
+    return None
 
 
 def _turn(incident: NodeIncident, this: _Pass) -> Obstacle | None:

@@ -194,6 +194,20 @@ def test_nothing_is_opened_for_what_cannot_or_must_not_begin(more: Any) -> None:
     assert OpenIncident not in kinds(plan(**more))
 
 
+def test_a_machine_that_is_being_switched_under_another_name_is_left_alone_meanwhile() -> None:
+    """I2: a machine has one power, whatever it is called."""
+    other = change(CAUSE, uid="machine-1", kind="Machine", name="m1")
+    at_work = change(
+        incident(Phase.POWERING_OFF, spec={"node": "", "cause": other}, power=PATH),
+        metadata=Meta(name="m1.machine-1", uid="i-2", resource_version="1"),
+    )
+    waiting = plan(incident(Phase.OPEN), at_work)
+    assert written(waiting)["reason"] == "OtherIncident"
+    elsewhere = change(at_work, status=change(at_work.status, power=change(PATH, address="https://bmc-n2")))
+    assert written(plan(incident(Phase.OPEN), elsewhere))["phase"] == Phase.LOOKING
+
+
+
 def test_an_incident_that_cannot_be_read_is_told() -> None:
     told = first(plan(unread=(Unread(INCIDENTS, "n1", "no phase"),)), ReportRemediation)
     assert {one["reason"] for one in told.status["conditions"]} == {"IncidentUnreadable"}
