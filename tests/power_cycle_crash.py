@@ -28,6 +28,7 @@ WORKLOADS = ("OutOfServiceTaint", "DeleteNode")
 TWISTS = ("", "deleted", "timed out", "gone by force")
 GONE_WITHIN = 60.0
 LATE_SECONDS = 30.0
+ANSWERS_WITHIN = 5.0
 
 
 class Plot(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +102,7 @@ async def live_through(stage: Stage, doom: Doom, *, withdraws: bool = False, res
     bad: list[str] = []
     async with stage.operator(doom) as life:
         await stage.until(lambda: life.was_struck or stage.is_over)
+        await stage.until(lambda: life.was_struck, ANSWERS_WITHIN)  # a fence agent may be the last to know
         ending = end_withdrawn if life.was_struck and withdraws else end
         if not life.is_dead:
             bad = await ending(stage)

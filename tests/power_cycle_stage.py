@@ -163,6 +163,10 @@ class Stage:
         return str((incident.get("status") or {}).get("reason", "")) if incident is not None else ""
 
     @property
+    def attempt(self) -> int:
+        return int(((self.incident or {}).get("status") or {}).get("attempt", 1))
+
+    @property
     def is_by_hand(self) -> bool:
         power = ((self.incident or {}).get("status") or {}).get("power") or {}
         return bool(power.get("driver") == MANUAL)

@@ -6,7 +6,6 @@ from typing import Any, get_type_hints
 import msgspec
 
 from defib.config import BadSettings
-from testbed.scenario.conditions import OfRemediation
 from testbed.scenario.deeds import Harm
 from testbed.scenario.errors import StoryError, did_you_mean
 from testbed.scenario.remediation_deeds import ToRemediation
@@ -20,11 +19,13 @@ from testbed.scenario.story import (
     NewName,
     NodeOf,
     NodeRow,
+    OfRemediation,
     OpenShift,
     Operator,
     OperatorWith,
     Phrase,
     PodName,
+    PowerTemplate,
     StatefulSet,
     StatefulSetWithVolume,
     Story,
@@ -91,8 +92,8 @@ def _declared(phrase: Phrase) -> tuple[str, ...]:
             return ("timers",)
         case Operator() | OperatorWith():
             return ("operator",)
-        case Template(name=name) | Check(name=name):
-            return (f"{type(phrase).__name__.lower()} {name}",)
+        case Template(name=name) | PowerTemplate(name=name) | Check(name=name):
+            return (f"{'check' if isinstance(phrase, Check) else 'template'} {name}",)
         case _ if isinstance(phrase, NodeRow):
             return tuple(f"node {name}" for name in phrase.names)
         case _ if isinstance(phrase, Workload):
@@ -133,7 +134,9 @@ def _wrong_without_operator(phrase: Phrase, known: _Known) -> Iterator[str]:
                 settings_of(phrase)
             except BadSettings as error:
                 yield "; ".join(error.problems)
-        case OpenShift() | Check() | Template() | ToRemediation() | OfRemediation() if not known.has_operator:
+        case OpenShift() | Check() | Template() | PowerTemplate() | ToRemediation() | OfRemediation() if (
+            not known.has_operator
+        ):
             yield "nobody would see to this: expected a line `operator` in the header"
 
 

@@ -2,7 +2,19 @@
 
 from enum import Enum
 
-from testbed.scenario.story import CheckName, Phrase, PodName, TemplateName, Text, Truth, Where, Word, WorkloadName
+from testbed.scenario.power_conditions import POWER_CONDITIONS
+from testbed.scenario.story import (
+    CheckName,
+    OfRemediation,
+    Phrase,
+    PodName,
+    TemplateName,
+    Text,
+    Truth,
+    Where,
+    Word,
+    WorkloadName,
+)
 
 
 class PodState(Enum):
@@ -125,10 +137,6 @@ class EvictionWas(Phrase, frozen=True):
 
     sentence = "eviction {outcome}"
     outcome: EvictionOutcome
-
-
-class OfRemediation(Phrase, frozen=True):
-    """About checks, remediations and locks: only where the story has an operator."""
 
 
 class Remediated(OfRemediation, frozen=True):
@@ -281,6 +289,7 @@ CONDITIONS: tuple[type[Phrase], ...] = (
     CheckCondition,
     LockHeld,
     LockFree,
+    *POWER_CONDITIONS,
 )
 
 

@@ -9,7 +9,7 @@ from defib.hollow.objects import ATTACHMENTS, CLAIMS, PODS
 from defib.kube.client import Client, Deletion, Merge, Scope
 from defib.kube.errors import NotFound
 from defib.kube.http import connect
-from defib.kube.kinds import LEASES, NODES, Kind, R
+from defib.kube.kinds import LEASES, NODE_INCIDENTS, NODES, Kind, R
 from defib.kube.transport import Transport
 from defib.model import medik8s
 from testbed.cluster import ControlPlane
@@ -80,6 +80,7 @@ async def clear_remediation(client: Client, namespace: str) -> None:
         with suppress(NotFound):  # only where a story was about OpenShift
             await _delete_all(client, kind, Scope())
     await _delete_all(client, CHECKS, Scope())
+    await _delete_all(client, NODE_INCIDENTS, Scope())
     await _delete_all(client, LEASES, Scope(namespace=medik8s.LOCK_NAMESPACE))
     await _delete_all(client, EVENTS, Scope(fields=f"involvedObject.kind={medik8s.CHECK_KIND}"))
     for name in (BRAKE, UPGRADE):

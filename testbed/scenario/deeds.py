@@ -1,5 +1,6 @@
 """What can be done to a cluster in a story. `Harm` is what a node suffers; the rest is done by people, or undoes it."""
 
+from testbed.scenario.power_deeds import POWER_DEEDS
 from testbed.scenario.remediation_deeds import REMEDIATION_DEEDS
 from testbed.scenario.story import Pair, Phrase, PodName, Truth, Where, Word, WorkloadName
 
@@ -163,4 +164,5 @@ DEEDS: tuple[type[Phrase], ...] = (
     Annotate,
     Unannotate,
     *REMEDIATION_DEEDS,
+    *POWER_DEEDS,
 )

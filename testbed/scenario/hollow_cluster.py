@@ -57,10 +57,11 @@ async def alongside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
                 for task in tasks:
                     task.cancel()
     except BaseExceptionGroup as errors:
-        raise _alone(errors) from None
+        raise alone(errors) from None
 
 
-def _alone(error: BaseException) -> BaseException:
+def alone(error: BaseException) -> BaseException:
+    """What went wrong, out of the groups of one that it came in."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

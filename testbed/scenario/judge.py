@@ -7,6 +7,8 @@ from defib.hollow.objects import Pod
 from defib.model import medik8s
 from testbed.scenario import conditions
 from testbed.scenario.conditions import DiskState, NodeCondition, PodState
+from testbed.scenario.judge_power import holds_of_power
+from testbed.scenario.power_conditions import POWER_CONDITIONS
 from testbed.scenario.remediation_sight import check_texts
 from testbed.scenario.sight import is_ready
 from testbed.scenario.story import Phrase
@@ -18,6 +20,10 @@ _READY = {"True": NodeCondition.READY, "False": NodeCondition.NOT_READY, "Unknow
 @singledispatch
 def holds(condition: Phrase, telling: Telling) -> bool:
     raise AssertionError(f"nobody knows how to judge {condition} in {telling}")
+
+
+for _kind in POWER_CONDITIONS:
+    holds.register(_kind, holds_of_power)
 
 
 @holds.register

@@ -28,6 +28,7 @@ from testbed.scenario.story import (
     Operator,
     OperatorWith,
     Phrase,
+    PowerTemplate,
     StatefulSet,
     StatefulSetWithVolume,
     Step,
@@ -54,6 +55,7 @@ HEADERS: tuple[type[Phrase], ...] = (
     Operator,
     OpenShift,
     Template,
+    PowerTemplate,
     Check,
 )
 HEADER_SENTENCES = tuple(sentence_of(phrase) for phrase in HEADERS)
@@ -99,7 +101,7 @@ def parse(text: str, path: str = "story") -> Story:
         steps=steps,
         operator=next((phrase for phrase in phrases if isinstance(phrase, Operator | OperatorWith)), None),
         is_openshift=any(isinstance(phrase, OpenShift) for phrase in phrases),
-        templates=tuple(_all(phrases, Template)),
+        templates=tuple(phrase for phrase in phrases if isinstance(phrase, Template | PowerTemplate)),
         checks=tuple(_all(phrases, Check)),
     )
     check(story, [(line.number, phrase) for line, phrase in header])

@@ -15,7 +15,9 @@ from testbed.scenario import deeds
 from testbed.scenario.conditions import EvictionOutcome
 from testbed.scenario.hollow_cluster import until
 from testbed.scenario.manifests import kind_of
+from testbed.scenario.perform_power import switch
 from testbed.scenario.perform_remediation import arrange
+from testbed.scenario.power_deeds import ToPower
 from testbed.scenario.remediation_deeds import ToRemediation
 from testbed.scenario.story import Phrase, Where
 from testbed.scenario.telling import CannotDo, Telling
@@ -30,7 +32,13 @@ async def perform(deed: Phrase, telling: Telling) -> str:
         telling.that_node = telling.name_of(deed.node)
     where: Where | None = getattr(deed, "node", None)
     node = telling.name_of(where) if where else ""
-    await (arrange(deed, telling) if isinstance(deed, ToRemediation) else _do(deed, telling))
+    match deed:
+        case ToPower():
+            await switch(deed, telling)
+        case ToRemediation():
+            await arrange(deed, telling)
+        case _:
+            await _do(deed, telling)
     return node
 
 

@@ -10,6 +10,7 @@ from defib.kube.client import Body, Client, Deletion, Merge
 from defib.kube.errors import AlreadyExists, NotFound
 from defib.kube.kinds import LEASES, NODES, R, Ref
 from defib.model import medik8s
+from defib.model.power_cycle import template_spec as told
 from testbed.scenario import remediation_deeds as deeds
 from testbed.scenario.hollow_cluster import until
 from testbed.scenario.remediation_manifests import (
@@ -32,7 +33,7 @@ from testbed.scenario.remediation_manifests import (
 )
 from testbed.scenario.remediation_sight import Remedy
 from testbed.scenario.replica import Replica
-from testbed.scenario.story import TemplateName, Truth, Where
+from testbed.scenario.story import Remediator, TemplateName, Truth, Where
 from testbed.scenario.telling import CannotDo, Telling
 
 HELD_BY = "test.defib.dev/held"
@@ -98,11 +99,13 @@ async def _hold(remedy: Remedy, telling: Telling, finalizers: list[str]) -> None
 
 @arrange.register
 async def _(deed: deeds.CreateRemediation, telling: Telling) -> None:
-    """As somebody else would make it: no check owns it."""
-    node = telling.name_of(deed.node)
-    body = {"metadata": {"name": node, "annotations": {medik8s.TEMPLATE_NAME: deed.template, medik8s.NODE_NAME: node}}}
-    kind = remediations_of(remediator_of(deed.template))
-    await telling.client.create(kind, body, namespace=telling.sight.namespace)
+    """As somebody else would make it: no check owns it. What Defib itself carries out is told what its template says."""
+    node, remediator, here = telling.name_of(deed.node), remediator_of(deed.template), telling.sight.namespace
+    annotations = {medik8s.TEMPLATE_NAME: deed.template, medik8s.NODE_NAME: node}
+    body: dict[str, Any] = {"metadata": {"name": node, "annotations": annotations}}
+    if remediator in (Remediator.POWER, Remediator.FAILOVER):
+        body["spec"] = told(await telling.client.get(templates_of(remediator).at(deed.template, here)))
+    await telling.client.create(remediations_of(remediator), body, namespace=here)
 
 
 @arrange.register

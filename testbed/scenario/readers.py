@@ -16,6 +16,7 @@ from testbed.scenario.story import (
     NodeOf,
     Pair,
     PodName,
+    PowerTemplateName,
     Remediator,
     TemplateName,
     Text,
@@ -88,6 +89,11 @@ def _template(words: Sequence[str], stop: str) -> Took | None:
     return took if took and took[0].partition("-")[0] in known else None
 
 
+def _power_template(words: Sequence[str], stop: str) -> Took | None:
+    took = _name(words, stop)
+    return took if took and took[0].partition("-")[0] == Remediator.POWER.value else None
+
+
 def _quoted(words: Sequence[str], stop: str) -> Took | None:
     """Spaces between words count as one, as everywhere in a story."""
     del stop
@@ -120,7 +126,12 @@ _READERS: Mapping[Any, Reader] = {
     WorkloadName: Reader("the name of a workload", _name),
     CheckName: Reader("the name of a check", _name),
     Chosen: Reader("nodes (all, workers, control-plane, a zone, or label=value)", _word),
-    TemplateName: Reader("a template (foo, bar, or one of theirs such as foo-gentle)", _template, ("foo", "bar")),
+    TemplateName: Reader(
+        "a template (foo, bar, power, failover, or one of theirs such as foo-gentle)",
+        _template,
+        tuple(remediator.value for remediator in Remediator),
+    ),
+    PowerTemplateName: Reader("a template of power (power, or another one such as power-gentle)", _power_template),
     Amount: Reader("a number or a share such as 49%", _amount),
     Pair: Reader("key=value", _pair),
     Text: Reader("words between quotation marks", _quoted),

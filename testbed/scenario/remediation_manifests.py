@@ -7,7 +7,8 @@ from typing import Any
 
 import yaml
 
-from defib.kube.kinds import Kind, unstructured
+from defib.hollow.machine import Bmc
+from defib.kube.kinds import SECRETS, Kind, unstructured
 from defib.model import medik8s
 from defib.model.meta import Unstructured
 from defib.model.node import ZONE_LABEL
@@ -16,27 +17,41 @@ from testbed.scenario.story import (
     After,
     AtLeastHealthy,
     AtMostUnhealthy,
+    Attempts,
+    Backoff,
     Check,
     Chosen,
+    DeletesNode,
     Escalates,
     Field,
     HealthyDelay,
     InMode,
     Part,
+    PowerField,
+    PowerPart,
+    PowerTemplate,
     Remediator,
     Selects,
     StormCooldown,
     Story,
+    Template,
     TemplateName,
     Then,
     With,
 )
 
 ROOT = Path(__file__).parents[2]
-DEFINED_IN = ("deploy/crds/remediation.medik8s.io_nodehealthchecks.yaml", "testbed/crds/test-remediators.yaml")
+DEFINED_IN = (
+    "deploy/crds/remediation.medik8s.io_nodehealthchecks.yaml",
+    "deploy/crds/defib.dev_nodeincidents.yaml",
+    "deploy/crds/defib.dev_podfailoverremediations.yaml",
+    "deploy/crds/defib.dev_podfailoverremediationtemplates.yaml",
+    "deploy/crds/defib.dev_powercycleremediations.yaml",
+    "deploy/crds/defib.dev_powercycleremediationtemplates.yaml",
+    "testbed/crds/test-remediators.yaml",
+)
 OPENSHIFT_IN = ("testbed/crds/test-openshift.yaml", "testbed/crds/metal3-machines.yaml")
 
-GROUP = "test.defib.dev"
 VERSION = "v1alpha1"
 DEFIB_NAMESPACE = "defib-system"
 DEFIB_NAMESPACES = (DEFIB_NAMESPACE, medik8s.LOCK_NAMESPACE)
@@ -55,22 +70,30 @@ MACHINE_HEALTH_CHECKS = unstructured(
 CLUSTER_VERSION = "version"
 CONFIG_MAPS = unstructured("", "v1", "configmaps", "ConfigMap", namespaced=True)
 
+_KINDS = {
+    Remediator.FOO: ("test.defib.dev", "Foo"),
+    Remediator.BAR: ("test.defib.dev", "Bar"),
+    Remediator.POWER: ("defib.dev", "PowerCycle"),
+    Remediator.FAILOVER: ("defib.dev", "PodFailover"),
+}
+
 
 def remediator_of(template: TemplateName) -> Remediator:
     return Remediator(template.partition("-")[0])
 
 
 def remediations_of(remediator: Remediator) -> Kind[Unstructured]:
-    return _kind(remediator, "remediation")
+    return _kind(remediator, "Remediation")
 
 
 def templates_of(remediator: Remediator) -> Kind[Unstructured]:
-    return _kind(remediator, "remediationtemplate")
+    return _kind(remediator, "RemediationTemplate")
 
 
 def _kind(remediator: Remediator, what: str) -> Kind[Unstructured]:
-    name = remediator.value.capitalize() + what.capitalize().replace("template", "Template")
-    return unstructured(GROUP, VERSION, f"{remediator.value}{what}s", name, namespaced=True)
+    group, word = _KINDS[remediator]
+    name = word + what
+    return unstructured(group, VERSION, f"{name.lower()}s", name, namespaced=True)
 
 
 def definitions(*, openshift: bool) -> dict[str, dict[str, Any]]:
@@ -92,19 +115,60 @@ def definitions_of(remediator: Remediator) -> dict[str, dict[str, Any]]:
 def remediation_manifests(story: Story) -> Iterator[Manifest]:
     """In the order in which to make them; the kinds are there by then."""
     for template in story.templates:
-        yield template_manifest(template.name, multiple=template.multiple, broken=template.broken)
+        match template:
+            case Template(name=name, multiple=multiple, broken=broken):
+                yield template_manifest(name, multiple=multiple, broken=broken)
+            case PowerTemplate(name=power, parts=parts):
+                yield template_manifest(TemplateName(power), parts)
     for check in story.checks:
         yield Manifest(CHECKS, _check_body(check, story.name))
 
 
-def template_manifest(name: TemplateName, *, multiple: bool = False, broken: bool = False) -> Manifest:
+def template_manifest(
+    name: TemplateName, parts: Iterable[PowerPart] = (), *, multiple: bool = False, broken: bool = False
+) -> Manifest:
     annotations = {medik8s.MULTIPLE_TEMPLATES: "true"} if multiple else {}
-    body = {"metadata": {"name": name, "annotations": annotations}, "spec": {} if broken else template_spec(name)}
-    return Manifest(templates_of(remediator_of(name)), body)
+    spec = {} if broken else template_spec(name, parts)
+    return Manifest(
+        templates_of(remediator_of(name)), {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
+    )
 
 
-def template_spec(name: TemplateName) -> dict[str, Any]:
-    return {"template": {"spec": {"from": name}}}
+def template_spec(name: TemplateName, parts: Iterable[PowerPart] = ()) -> dict[str, Any]:
+    match remediator_of(name):
+        case Remediator.POWER:
+            spec = power_cycle_spec(parts)
+        case Remediator.FAILOVER:
+            spec = {}
+        case _:
+            spec = {"from": name}
+    return {"template": {"spec": spec}}
+
+
+def power_cycle_spec(parts: Iterable[PowerPart]) -> dict[str, Any]:
+    """Every machine has its BMC under its own name, and a Secret for it in the story's namespace."""
+    power = {"driver": "hollow", "address": "{node}", "credentials": {"name": bmc_secret("{node}")}}
+    spec: dict[str, Any] = {"power": power}
+    for part in parts:
+        match part:
+            case DeletesNode():
+                spec["workloads"] = "DeleteNode"
+            case Attempts(count=count):
+                spec["attempts"] = count
+            case Backoff(seconds=seconds):
+                spec["backoff"] = _go(seconds)
+            case PowerField(field=field):
+                _set(spec, field.key.split("."), yaml.safe_load(field.value))
+    return spec
+
+
+def bmc_secret(node: str) -> str:
+    return f"bmc-{node}"
+
+
+def secret_manifest(bmc: Bmc) -> Manifest:
+    login = {"username": bmc.username, "password": bmc.password}
+    return Manifest(SECRETS, {"metadata": {"name": bmc_secret(bmc.machine.name)}, "stringData": login})
 
 
 def _check_body(check: Check, namespace: str) -> dict[str, Any]:

@@ -11,8 +11,9 @@ import msgspec
 from defib.clock import Clock
 from defib.hollow.follow import Follow
 from defib.kube.client import Client, Scope
-from defib.kube.kinds import LEASES
+from defib.kube.kinds import LEASES, NODE_INCIDENTS
 from defib.model import medik8s
+from defib.model.incident import NodeIncident
 from defib.model.meta import Unstructured
 from defib.model.node import Lease
 from testbed.scenario.remediation_manifests import CHECKS, remediations_of
@@ -54,6 +55,7 @@ class RemediationSight:
         self._here = Scope(namespace=namespace)
         self._checks = Follow(client, clock, CHECKS, self._check_changed)
         self._locks = Follow(client, clock, LEASES, self._lock_changed, Scope(namespace=medik8s.LOCK_NAMESPACE))
+        self._incidents = Follow(client, clock, NODE_INCIDENTS, self._incident_changed)
         self._remediations: dict[Remediator, Follow[Unstructured]] = {}
         self._tasks: dict[Remediator, asyncio.Task[NoReturn]] = {}
         self._ever: defaultdict[str, set[str]] = defaultdict(set)
@@ -64,6 +66,13 @@ class RemediationSight:
             self._group = group
             group.create_task(self._checks.run(), name="story sight")
             group.create_task(self._locks.run(), name="story sight")
+
+    def follow_all(self) -> None:
+        """The kinds are there now."""
+        assert self._group, "they are followed while the story runs"
+        self._group.create_task(self._incidents.run(), name="story sight")
+        for remediator in Remediator:
+            self.follow(remediator)
 
     def follow(self, remediator: Remediator) -> None:
         """From the moment on at which its kind is there."""
@@ -102,6 +111,16 @@ class RemediationSight:
         """How many there were, with those that are gone."""
         return len(self._ever[node])
 
+    def incident(self, node: str) -> NodeIncident | None:
+        return self._incidents.items.get(node)
+
+    def incidents(self) -> list[NodeIncident]:
+        return list(self._incidents.items.values())
+
+    def power_changed(self, node: str, on: bool) -> None:
+        """Of a machine, which the API server does not know."""
+        self._note(f"machine {node}", ["off" if on else "on", "on" if on else "off"], False)
+
     def lock(self, node: str) -> Lease | None:
         return self._locks.items.get(f"{medik8s.LOCK_NAMESPACE}/{medik8s.lock_of(node)}")
 
@@ -120,6 +139,10 @@ class RemediationSight:
         words = [f"held by {one.spec.holder_identity}" for one in (before, after) if one]
         self._changed(f"lock {_name(before, after)}", words, after)
 
+    def _incident_changed(self, before: NodeIncident | None, after: NodeIncident | None) -> None:
+        words = [incident_words(one) for one in (before, after) if one]
+        self._changed(f"incident {_name(before, after)}", words, after)
+
     def _remedy_changed(self, before: Remedy | None, after: Remedy | None) -> None:
         known = after or before
         assert known
@@ -131,7 +154,10 @@ class RemediationSight:
         self._note(subject, words, after is None)
 
 
-def _name(before: Unstructured | Lease | None, after: Unstructured | Lease | None) -> str:
+Named = Unstructured | Lease | NodeIncident
+
+
+def _name(before: Named | None, after: Named | None) -> str:
     known = after or before
     assert known
     return known.name
@@ -145,6 +171,13 @@ def remedy_words(remedy: Remedy) -> str:
         said.append("delayed")
     state = "ending" if remedy.is_ending else "wanted"
     return f"by {remedy.template or remedy.remediator.value} {state}" + "".join(f", {one}" for one in said)
+
+
+def incident_words(incident: NodeIncident) -> str:
+    status = incident.status
+    proof = f", proof {status.proof.grade}" if status.proof else ""
+    said = f": {status.reason}: {status.message}" if status.reason else ""
+    return f"{status.phase} {status.outcome}".strip() + f", attempt {status.attempt}{proof}{said}"
 
 
 def check_words(check: Unstructured) -> str:

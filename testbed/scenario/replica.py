@@ -1,15 +1,19 @@
 """Defib on the stage: one replica, as `defib run` would run it, that can be killed at any moment and started anew."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import NoReturn
 
 from defib import app
 from defib.clock import Clock
 from defib.config import BY_KEY, BadSettings, Settings, load
+from defib.hollow.machine import Machine
+from defib.hollow.power import HollowPower
 from defib.kube.errors import Unreachable
 from defib.kube.transport import Request, Response, Transport
+from defib.power.manual import Manual
+from defib.power.registry import Drivers
 from defib.telemetry.metrics import Metrics
 from testbed.scenario.errors import did_you_mean
 from testbed.scenario.story import Operator, OperatorWith
@@ -29,10 +33,15 @@ def settings_of(operator: Operator | OperatorWith) -> Settings:
 
 
 class Replica:
-    def __init__(self, connect: Connect, clock: Clock, settings: Settings) -> None:
+    """`machines` are those that it can switch, by the driver `hollow`."""
+
+    def __init__(
+        self, connect: Connect, clock: Clock, settings: Settings, machines: Mapping[str, Machine] | None = None
+    ) -> None:
         self._connect = connect
         self._clock = clock
         self._settings = settings
+        self._machines = machines or {}
         self._group: asyncio.TaskGroup | None = None
         self._line: _Line | None = None
         self._task: asyncio.Task[None] | None = None
@@ -55,7 +64,10 @@ class Replica:
         assert self._group, "the stage runs before anything on it"
         assert self._task is None, "it runs already"
         self._line = _Line(await self._connect())
-        operator = app.Operator(self._line, self._clock, self._settings, Metrics())
+        clock = self._clock
+        # All that a story can name: looking for others takes threads, of which virtual time knows nothing.
+        drivers = Drivers(clock, {"hollow": HollowPower(clock, self._machines), "manual": Manual(clock)})
+        operator = app.Operator(self._line, self._clock, self._settings, Metrics(), drivers)
         self._task = self._group.create_task(operator.run(), name="defib")
 
     async def kill(self) -> None:

@@ -15,11 +15,11 @@ from testbed.scenario.log_book import Entry
 from testbed.scenario.manifests import NAMESPACES, manifests, pods_wanted
 from testbed.scenario.perform import perform
 from testbed.scenario.perform_remediation import install
-from testbed.scenario.remediation_manifests import DEFIB_NAMESPACES, definitions, remediation_manifests
-from testbed.scenario.remediation_sight import check_texts, check_words, remedy_words
+from testbed.scenario.remediation_manifests import DEFIB_NAMESPACES, definitions, remediation_manifests, secret_manifest
+from testbed.scenario.remediation_sight import check_texts, check_words, incident_words, remedy_words
 from testbed.scenario.sight import Sight, attachment_words, is_ready, node_words, pod_words
 from testbed.scenario.stage import Scene, Stage
-from testbed.scenario.story import Phrase, Remediator, Step, Story
+from testbed.scenario.story import Phrase, Step, Story
 from testbed.scenario.telling import CannotDo, Telling
 
 CREATE_SECONDS = 10.0
@@ -89,12 +89,12 @@ async def _prepare(story: Story, scene: Scene) -> str:
 
 async def _prepare_remediation(story: Story, scene: Scene) -> None:
     await install(scene.client, definitions(openshift=story.is_openshift))
-    for remediator in Remediator:
-        scene.sight.remediation.follow(remediator)
+    scene.sight.remediation.follow_all()
     for namespace in DEFIB_NAMESPACES:
         with suppress(AlreadyExists):  # from an earlier story
             await scene.client.create(NAMESPACES, {"metadata": {"name": namespace}}, deadline=CREATE_SECONDS)
-    for made in remediation_manifests(story):
+    secrets = (secret_manifest(node.machine.bmc) for node in scene.nodes.values())
+    for made in (*secrets, *remediation_manifests(story)):
         namespace = scene.sight.namespace if made.kind.namespaced else ""
         await scene.client.create(made.kind, made.body, namespace=namespace, deadline=CREATE_SECONDS)
 
@@ -180,4 +180,5 @@ def _ending_of_checks(telling: Telling) -> list[str]:
     for check in sight.checks():
         lines.append(f"check {check.name}: {check_words(check)}")
         lines += [f"  it says: {text}" for text in check_texts(check) if text]
-    return lines + [f"remediation of {remedy.node}: {remedy_words(remedy)}" for remedy in sight.remedies()]
+    lines += [f"remediation of {remedy.node}: {remedy_words(remedy)}" for remedy in sight.remedies()]
+    return lines + [f"incident {incident.name}: {incident_words(incident)}" for incident in sight.incidents()]

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -45,7 +46,10 @@ async def scene_of(story: Story, person: Client, cluster: HollowCluster, connect
     """`connect` gives Defib a line of its own to the API server."""
     clock = cluster.clock
     sight = Sight(person, clock, cluster.disks, story.name, LogBook(clock))
-    replica = Replica(connect, clock, settings_of(story.operator)) if story.operator else None
+    machines = {name: node.machine for name, node in cluster.nodes.items()}
+    replica = Replica(connect, clock, settings_of(story.operator), machines) if story.operator else None
+    for name, machine in machines.items():
+        machine.subscribe(partial(sight.remediation.power_changed, name))
     of_defib = (replica.run(), sight.remediation.run()) if replica else ()
     async with alongside(sight.run(), *of_defib):
         yield Scene(

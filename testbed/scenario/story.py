@@ -26,6 +26,8 @@ Chosen = NewType("Chosen", str)
 """Nodes by what they are: `all`, `workers`, `control-plane`, a zone, or a label such as `pool=gpu`."""
 TemplateName = NewType("TemplateName", str)
 """`foo`, or another template of the same remediator: `foo-gentle`."""
+PowerTemplateName = NewType("PowerTemplateName", str)
+"""`power`, or another one: `power-gentle`."""
 Amount = NewType("Amount", str)
 """A number of nodes, or a share of them."""
 
@@ -38,10 +40,12 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Remediator(Enum):
-    """Who mends nodes in a story. They do nothing but what the story says."""
+    """Who mends nodes in a story. The first two do nothing but what the story says; the others are Defib itself."""
 
     FOO = "foo"
     BAR = "bar"
+    POWER = "power"
+    FAILOVER = "failover"
 
 
 class Truth(Enum):
@@ -95,6 +99,10 @@ class Phrase(msgspec.Struct, frozen=True, kw_only=True):
     """Anything that has a sentence."""
 
     sentence: ClassVar[str]
+
+
+class OfRemediation(Phrase, frozen=True):
+    """A condition about checks, remediations, locks or machines: only where the story has an operator."""
 
 
 class UsesTimers(Phrase, frozen=True):
@@ -198,6 +206,38 @@ class Template(Phrase, frozen=True):
     broken: bool
 
 
+class DeletesNode(Phrase, frozen=True):
+    sentence = "deletes-node"
+
+
+class Attempts(Phrase, frozen=True):
+    sentence = "attempts {count}"
+    count: int
+
+
+class Backoff(Phrase, frozen=True):
+    sentence = "backoff {seconds}"
+    seconds: float
+
+
+class PowerField(Phrase, frozen=True):
+    """Any other field of the remediation's spec, by its path; the value is YAML without spaces."""
+
+    sentence = "{field}"
+    field: Pair
+
+
+PowerPart = DeletesNode | Attempts | Backoff | PowerField
+
+
+class PowerTemplate(Phrase, frozen=True):
+    """A PowerCycleRemediationTemplate that is not as short as `template power`."""
+
+    sentence = "template {name} {parts}"
+    name: PowerTemplateName
+    parts: tuple[PowerPart, ...]
+
+
 class Selects(Phrase, frozen=True):
     sentence = "selects {nodes}"
     nodes: Chosen
@@ -283,7 +323,9 @@ class Check(Phrase, frozen=True):
 Workload = Deployment | StatefulSet | StatefulSetWithVolume | DaemonSet | BarePod
 Budget = MinAvailable | MaxUnavailable
 NodeRow = Nodes | NodesInZone | NodesWithRole
-Header = UsesTimers | NodeRow | Workload | Budget | Operator | OperatorWith | OpenShift | Template | Check
+Header = (
+    UsesTimers | NodeRow | Workload | Budget | Operator | OperatorWith | OpenShift | Template | PowerTemplate | Check
+)
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -305,7 +347,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...]
     operator: Operator | OperatorWith | None = None
     is_openshift: bool = False
-    templates: tuple[Template, ...] = ()
+    templates: tuple[Template | PowerTemplate, ...] = ()
     checks: tuple[Check, ...] = ()
 
     @property

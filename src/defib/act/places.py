@@ -71,6 +71,7 @@ class Places:
 
 def in_turn(actions: Iterable[Action], underway: Iterable[Action]) -> list[Action]:
     """By rank, and within one by turns: the check with the least under way goes first."""
+    actions = _longest_unread_first(list(actions))
     seen = Counter(_queue(action) for action in underway)
 
     def turn(action: Action) -> tuple[int, int]:
@@ -79,6 +80,13 @@ def in_turn(actions: Iterable[Action], underway: Iterable[Action]) -> list[Actio
         return queue[0], seen[queue]
 
     return sorted(actions, key=turn)
+
+
+def _longest_unread_first(actions: list[Action]) -> list[Action]:
+    """Readings among themselves: else many BMCs that hang would always come before one that answers, by their names."""
+    reads = [action for action in actions if isinstance(action, ReadPower)]
+    turns = iter(sorted(reads, key=lambda one: one.after.timestamp() if one.after is not None else 0.0))
+    return [next(turns) if isinstance(action, ReadPower) else action for action in actions]
 
 
 def _queue(action: Action) -> tuple[int, str]:

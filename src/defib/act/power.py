@@ -24,7 +24,7 @@ from defib.power.registry import Unavailable
 log = structlog.get_logger("act")
 
 COMMAND_SECONDS = 25.0  # fence agents wait until the machine is off before they answer
-READING_SECONDS = 8.0
+READING_SECONDS = 15.0
 CA_KEY = "ca.crt"  # of the Secret: the certificates that a BMC is trusted by
 _USERNAME, _PASSWORD = "username", "password"
 
@@ -48,17 +48,19 @@ async def switch_power(means: Means, action: SwitchPower, mandate: Mandate) -> O
 
 
 async def _send(means: Means, action: SwitchPower, driver: Driver, target: Target) -> Outcome:
-    at = means.clock.now()
     log.info("power is switched", node=action.node, power=action.power.value, attempt=action.attempt)
     command = driver.off if action.power is PowerState.OFF else driver.on
-    match await command(target, COMMAND_SECONDS):
+    answer = await command(target, COMMAND_SECONDS)
+    at = means.clock.now()  # after it: what was read before it ended says nothing, and a slow BMC needs its time
+    match answer:
         case Accepted():
             return PowerSwitched(Sent(action.power, at))
         case Refused(why):
             return Failed(why)
         case unknown:
             log.warning("power may have been switched", node=action.node, power=action.power.value, why=unknown.why)
-            return PowerSwitched(Sent(action.power, at))
+            # Where nothing can be read back, only a clear yes counts for anything.
+            return PowerSwitched(Sent(action.power, at)) if driver.can_read_state else Failed(unknown.why)
 
 
 async def _why_not(means: Means, action: SwitchPower) -> str:

@@ -5,6 +5,7 @@ nothing about the power, only `state` does. Whatever goes wrong outside is a val
 the time that the caller gave.
 """
 
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -57,10 +58,12 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
     more: Mapping[str, Secret] = {}
 
     def hide(self, text: str) -> str:
-        """The same text without any of our secrets: the other side may repeat what it was told."""
-        secrets = (self.password, *self.more.values())
+        """The same text without any of our secrets: the other side may repeat what it was told, also as Basic has it."""
+        secrets = {each.reveal() for each in (self.password, *self.more.values())} - {""}
+        if self.password:
+            secrets.add(b64encode(f"{self.username.reveal()}:{self.password.reveal()}".encode()).decode())
         # The longest first: hiding a part would uncover the rest.
-        for secret in sorted({each.reveal() for each in secrets} - {""}, key=len, reverse=True):
+        for secret in sorted(secrets, key=len, reverse=True):
             if secret in text and len(secret) < _HIDES_IN_PLACE_FROM:
                 return _HIDDEN
             text = text.replace(secret, _HIDDEN)

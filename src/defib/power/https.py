@@ -154,7 +154,10 @@ def _tls_context(options: TlsOptions) -> ssl.SSLContext:
         trusting.check_hostname = False
         trusting.verify_mode = ssl.CERT_NONE
         return trusting
-    return ssl.create_default_context(cadata=options.ca or None)
+    ca = options.ca.encode("ascii", "ignore").decode()  # bundles name their authorities in comments, in any language
+    if options.ca and not ca:
+        raise ssl.SSLError
+    return ssl.create_default_context(cadata=ca or None)
 
 
 class _Resolver(AbstractResolver):

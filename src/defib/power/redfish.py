@@ -4,6 +4,7 @@ The address is that of the BMC, `https://10.0.0.7`, or of one machine behind it,
 Without a path the BMC is asked, and must know exactly one machine. Why not sushy: docs/decisions/0010.
 """
 
+import math
 from base64 import b64encode
 from functools import partial
 from typing import ClassVar
@@ -16,6 +17,7 @@ from defib.power.calls import Calls, Denied, Doubtful, Seen, options_of
 from defib.power.https import Answer, Https, Question, TlsOptions, decoded, is_path, origin_of, path_of
 
 ROOT = "/redfish/v1/"
+JUST_SECONDS = 30.0
 REMEMBERED_MAX = 10_000
 UNAUTHORIZED = 401
 FORBIDDEN = 403
@@ -72,6 +74,8 @@ class Redfish:
         self._calls = Calls(clock, place=_bmc)
         self._https = Https()
         self._found: dict[str, str] = {}  # by BMC, the path of its one machine: looking twice costs a slow BMC seconds
+        self._seen: dict[str, tuple[float, _System]] = {}  # by address, what was just read; for where a reset is sent
+        self._clock = clock
 
     async def state(self, target: Target, within_seconds: float) -> Reading:
         return await self._calls.read(target, within_seconds, self._read)
@@ -95,7 +99,7 @@ class Redfish:
 
     async def _reset(self, kinds: tuple[str, ...], wanted: PowerState, target: Target) -> None:
         """Sent whatever the state is said to be: a BMC that shows an old one would otherwise keep a machine running."""
-        system = await self._system(target)
+        system = self._just_seen(target) or await self._system(target)
         body = msgspec.json.encode({"ResetType": _chosen(system, kinds)})
         answer = await self._ask(target, "POST", system.actions.reset.target, body)
         if answer.is_good:
@@ -113,9 +117,20 @@ class Redfish:
             if not answer.is_good:
                 self._found.pop(_bmc(target), None)
                 raise Denied(_complaint(answer))
-            return decoded(answer, _System)
+            return self._remembered(target, decoded(answer, _System))
         except Doubtful as trouble:
             raise Denied(str(trouble)) from None  # so far nothing was asked that changes anything
+
+    def _remembered(self, target: Target, system: _System) -> _System:
+        if len(self._seen) >= REMEMBERED_MAX:
+            self._seen.clear()
+        self._seen[target.address] = (self._clock.monotonic(), system)
+        return system
+
+    def _just_seen(self, target: Target) -> _System | None:
+        """Where it is switched does not change between a look and the command that follows; its power may have."""
+        at, system = self._seen.pop(target.address, (-math.inf, _System()))
+        return system if self._clock.monotonic() - at < JUST_SECONDS else None
 
     async def _only_system(self, target: Target) -> str:
         bmc = _bmc(target)

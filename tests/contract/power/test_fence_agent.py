@@ -188,6 +188,11 @@ async def test_an_agent_that_does_not_switch_power_is_refused(tmp_path: Path, na
         "missing-as-off",
         "network-fencing",
         "method",
+        "runonfail",  # of fence_gce: a command
+        "runonwarn",
+        "serviceaccount",
+        "port_as_ip",  # another address than ours, in which there may be options of ssh
+        "port-as-ip",
         "help",
         "x=1\naction",
         "",
@@ -208,6 +213,25 @@ async def test_a_value_cannot_bring_a_second_line(tmp_path: Path, value: str) ->
     login = Target(node="n1", address="x", credentials=Credentials(password=Secret(value)), options=a_target().options)
     assert await driver.off(login, ENOUGH) == Refused("its `password` has more than one line")
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "address", ["x;id", "x$(id)", "`id`", "x -oProxyCommand=id", "-oProxyCommand=id", "x|id", "x&id"]
+)
+async def test_an_address_cannot_bring_a_command(tmp_path: Path, address: str) -> None:
+    """Agents put it into the command line of ssh, and fence_amt into one of a shell."""
+    target = Target(node="n1", address=address, options=a_target().options)
+    off = await agent(tmp_path, f"touch {tmp_path}/ran").off(target, ENOUGH)
+    assert off == Refused("its address is neither a name nor a number of a device")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "address", ["10.0.0.7", "bmc-1.rack_2.example", "[fe80::1%eth0]:22", "fe80::1", "/dev/ttyS0", ""]
+)
+async def test_whatever_names_a_device_is_an_address(tmp_path: Path, address: str) -> None:
+    target = Target(node="n1", address=address, options=a_target().options)
+    assert await agent(tmp_path, "echo Status: ON").check(target, ENOUGH) == Ready()
 
 
 async def test_a_program_that_is_not_there_is_told_by_name(tmp_path: Path) -> None:

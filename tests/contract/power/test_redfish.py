@@ -142,11 +142,13 @@ async def test_a_certificate_counts_only_by_its_authority_its_name_or_our_word()
             trusting(ca=authority.pem.decode()), address=url.replace("127.0.0.1", "localhost")
         )
         assert isinstance(await driver.off(other_name, ENOUGH), Refused)
-        bad = await driver.check(trusting(ca="no certificate"), ENOUGH)
-        assert bad == NotReady("its option `ca` holds no certificates in PEM that can be read")
+        for nonsense in ("no certificate", "é", "\0"):
+            bad = await driver.check(trusting(ca=nonsense), ENOUGH)
+            assert bad == NotReady("its option `ca` holds no certificates in PEM that can be read")
         assert machine.bmc.taken == []
         assert await driver.check(trusting(insecure="true"), ENOUGH) == Ready()
-        assert await driver.off(trusting(ca=authority.pem.decode()), ENOUGH) == Accepted()
+        with_a_comment = f"# für Zürich\n{authority.pem.decode()}"
+        assert await driver.off(trusting(ca=with_a_comment), ENOUGH) == Accepted()
         await expect_power(machine, on=False)
 
 

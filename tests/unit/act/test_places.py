@@ -1,10 +1,13 @@
 """Whose turn it is, and for whom there is a place."""
 
+from datetime import timedelta
+
 import msgspec
 
 from defib.act.places import Places, in_turn
-from defib.model.action import TellEvent
+from defib.model.action import ReadPower, TellEvent
 from defib.model.health_check import KindRef
+from defib.model.power import PowerPath
 from defib.simulate.virtual_time import START
 from tests.unit.act.stage import Stage, play
 
@@ -30,6 +33,17 @@ def test_one_kind_of_remediation_gets_only_so_many_places() -> None:
         assert places.take(msgspec.structs.replace(start, kind=BAR))
 
     play(scenario)
+
+
+def test_whoever_was_not_read_for_longest_is_read_first() -> None:
+    """Else a rack of BMCs that hang, each read again as soon as it may be, would leave no place for the last by name."""
+    path = PowerPath(driver="hollow")
+    dead = [
+        ReadPower(incident_uid=f"i{number}", node=f"a{number}", path=path, after=START + timedelta(seconds=number))
+        for number in range(3)
+    ]
+    new = ReadPower(incident_uid="i9", node="z", path=path)
+    assert in_turn([*reversed(dead), new], ()) == [new, *dead]
 
 
 def test_news_takes_no_place() -> None:

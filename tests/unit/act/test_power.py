@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -29,7 +29,7 @@ from defib.simulate.faults import Fault, LoseAnswer, Refuse, Slow
 from defib.simulate.in_process import InProcess
 from defib.simulate.server import ApiServer
 from defib.simulate.virtual_time import START
-from tests.unit.act.fenced import INCIDENTS, PATH, Scene, fence, put_data, put_incident, put_secret, witnessed
+from tests.unit.act.fenced import INCIDENTS, PATH, Scene, Witness, fence, put_data, put_incident, put_secret, witnessed
 from tests.unit.act.stage import FOO, FOOS, PLACE
 
 OFF, ON = PowerState.OFF, PowerState.ON
@@ -361,11 +361,14 @@ def test_what_is_refused_has_failed_and_what_is_doubtful_may_have_been_done() ->
     fence(story)
 
 
-def test_a_bmc_that_hangs_is_left_and_the_command_counts_from_when_it_was_sent() -> None:
+def test_a_bmc_that_hangs_is_left_and_the_command_counts_from_when_it_ended() -> None:
+    """What was read before that says nothing; and a slow BMC is not told again before it could have done anything."""
+
     async def story(scene: Scene) -> None:
         scene.machine.bmc.suffer(Hangs())
-        assert await scene.do(scene.switch()) == PowerSwitched(Sent(OFF, START))
-        assert scene.stage.clock.now() - START == timedelta(seconds=COMMAND_SECONDS)
+        end = START + timedelta(seconds=COMMAND_SECONDS)
+        assert await scene.do(scene.switch()) == PowerSwitched(Sent(OFF, end))
+        assert scene.stage.clock.now() == end
 
     fence(story)
 
@@ -442,5 +445,25 @@ def test_a_path_that_leads_nowhere_is_told_and_stops_nobody(path: PowerPath) -> 
         assert isinstance(checked := await scene.do(check), PowerChecked)
         assert checked.check.why_not
         assert scene.writes() == []
+
+    fence(story)
+
+
+class Blind(Witness):
+    can_read_state: ClassVar[bool] = False
+
+
+@pytest.mark.parametrize("power", [OFF, ON])
+def test_what_was_not_clearly_accepted_counts_only_where_it_can_be_read_back(power: PowerState) -> None:
+    """A proof of grade C rests on nothing but a yes: no answer at all must not become one."""
+
+    async def story(scene: Scene) -> None:
+        for kind, outcome, end in (
+            (Witness, Unknown("no answer"), PowerSwitched(Sent(power, START))),
+            (Blind, Unknown("no answer"), Failed("no answer")),
+            (Blind, None, PowerSwitched(Sent(power, START))),
+        ):
+            scene.stage.drivers = Drivers(scene.stage.clock, {"hollow": kind(scene.stage, outcome)})
+            assert await scene.do(scene.switch(power)) == end
 
     fence(story)

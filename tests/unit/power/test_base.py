@@ -48,6 +48,12 @@ def test_what_others_repeat_of_our_secrets_is_hidden(password: str, text: str, s
     assert Credentials(password=Secret(password)).hide(text) == shown
 
 
+def test_a_login_that_is_repeated_as_it_was_sent_is_hidden() -> None:
+    """HTTP Basic is no secret way to write one, and proxies like to print the headers that they do not understand."""
+    login = Credentials(username=Secret("admin"), password=Secret("open-sesame"))
+    assert login.hide("bad header: Basic YWRtaW46b3Blbi1zZXNhbWU=") == "bad header: Basic [hidden]"
+
+
 def test_a_secret_within_a_longer_one_does_not_uncover_the_rest() -> None:
     both = Credentials(password=Secret("sesame"), more={"other": Secret("open-sesame-now")})
     assert both.hide("it was open-sesame-now") == "it was [hidden]"

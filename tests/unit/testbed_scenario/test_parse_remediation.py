@@ -199,7 +199,7 @@ def test_expectations(text: str, condition: Phrase) -> None:
         ("check w after 5s wth foo", "after `check w after 5s`, found `wth`; did you mean `with`?"),
         ("check w after 5s with", "after `check w after 5s with`, found the end of the line"),
         ("check w", "found the end of the line"),
-        ("check w with baz", "expected a template (foo, bar, or one of theirs such as foo-gentle)"),
+        ("check w with baz", "expected a template (foo, bar, power, failover, or one of theirs such as foo-gentle)"),
         ("check w selects zone-b", "this story has no zone `zone-b`"),
         ("check workers after 5s\ncheck workers after 6s", "`check workers` is declared twice"),
         ("template foo\ntemplate foo", "`template foo` is declared twice"),

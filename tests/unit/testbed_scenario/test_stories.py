@@ -11,7 +11,7 @@ from testbed.scenario.errors import StoryFailed
 from testbed.scenario.grammar import Several, sentence_of
 from testbed.scenario.parse import HEADER_SENTENCES, STEP_SENTENCES, parse
 from testbed.scenario.runner import Told, expect_story, tell
-from testbed.scenario.story import Check
+from testbed.scenario.story import Check, Phrase, PowerTemplate
 
 ROOT = Path(__file__).parents[3]
 STORIES = sorted((ROOT / "tests" / "scenarios").glob("*.story"))
@@ -131,6 +131,33 @@ def test_each_way_to_fail_with_defib_is_told_in_its_own_words(steps: str, why: s
     assert why in told(header + steps).failure
 
 
+@pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        ("confirm n1 off by anna", "not found"),
+        ("expect machine n1 off", "it is not so"),
+        ("power off n1\nexpect always machine n1 on for 1s", "no longer so after"),
+        ("expect incident n1 Closed", "it is not so"),
+        ("expect proof n1 A", "it is not so"),
+        ("delete remediation of n1 by power", "there is no remediation of n1 by power now"),
+        ("create remediation of n1 by power-gentle", "not found"),
+        ("create remediation of n1 by power\nexpect always no trace on n1 for 5s", "no longer so after"),
+        ("create remediation of n1 by power\nexpect never proof n1 for 30s", "seen after"),
+        ("bmc of n1 hangs\ncreate remediation of n1 by power\nexpect machine n1 off within 30s", "not seen within"),
+        ('create remediation of n1 by power\nexpect incident n1 PoweringOff says "tea" within 9s', "not seen within"),
+    ],
+)
+def test_each_way_to_fail_with_machines_is_told_in_its_own_words(steps: str, why: str) -> None:
+    assert why in told(f"timers compressed\nnodes n1 n2\noperator\ntemplate power\n{steps}").failure
+
+
+def test_a_failed_story_shows_its_incidents_and_what_became_of_its_machines() -> None:
+    header = "timers compressed\nnodes n1 n2\noperator\ntemplate power\n"
+    how = told(f"{header}create remediation of n1 by power\nexpect machine n1 off within 9s\nexpect proof n1 D")
+    assert any(entry.subject == "machine n1" and entry.text == "on -> off" for entry in how.entries)
+    assert "incident n1: PoweringOff, attempt 1" in how.transcript().partition("As it was then:")[2]
+
+
 def test_a_failed_story_shows_what_the_checks_say() -> None:
     header = "timers compressed\nnodes n1 n2\noperator\ncheck workers after 5s with foo\n"
     how = told(f"{header}report Ready False on n1\nexpect remediation of n1 by foo within 10s")
@@ -139,14 +166,14 @@ def test_a_failed_story_shows_what_the_checks_say() -> None:
     assert "it says: failed to get FooRemediationTemplate" in ending
 
 
-def parts_of_a_check() -> list[str]:
-    several = next(piece for piece in sentence_of(Check).pieces if isinstance(piece, Several))
-    return [sentence.text for sentence in several.sentences]
+def parts_of(phrase: type[Phrase]) -> set[str]:
+    several = next(piece for piece in sentence_of(phrase).pieces if isinstance(piece, Several))
+    return {sentence.text for sentence in several.sentences}
 
 
 def test_the_page_about_stories_lists_every_sentence() -> None:
     fenced = "\n".join(re.findall(r"^\| `([^`]+)` \|", PAGE, re.MULTILINE))
-    sentences = {sentence.text for sentence in HEADER_SENTENCES} | set(parts_of_a_check())
+    sentences = {sentence.text for sentence in HEADER_SENTENCES} | parts_of(Check) | parts_of(PowerTemplate)
     sentences |= {sentence.text for sentence in STEP_SENTENCES if sentence.inner is None}
     sentences |= {sentence.inner.sentence for sentence in STEP_SENTENCES if sentence.inner}
     assert sorted(sentences - set(fenced.splitlines())) == []

@@ -170,14 +170,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def seen_on(self) -> PowerReading | None:
-        """That the machine was read as on: in this phase, or when its power was last tried while it was alive."""
-        for look in reversed(self.looks):
-            if look.reading.state is PowerState.ON:
-                return _written(look)
-        check = self.cluster.fences.get(self.order.node)
-        if check is not None and check.path == self.path and check.state is PowerState.ON:
-            return PowerReading(state=check.state.value, at=check.at, detail="when the power was last tried")
-        return None
+        """That the machine was read as on, in this phase. What was read before it failed says nothing: BMCs fail too."""
+        on = [look for look in self.looks if look.reading.state is PowerState.ON]
+        return _written(on[-1]) if on else None
 
     @property
     def proof(self) -> Proof | None:

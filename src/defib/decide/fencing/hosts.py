@@ -3,7 +3,7 @@
 from defib.decide.fencing.kinds import METAL3_MACHINES, are_in_sight, items_of
 from defib.decide.fencing.machines import Machine, text_in
 from defib.decide.fencing.order import Obstacle
-from defib.decide.fencing.paths import METAL3_KEY
+from defib.decide.fencing.paths import METAL3_KEY, host_of
 from defib.model.action import Target
 from defib.model.cluster import Cluster, Served
 from defib.model.meta import Unstructured
@@ -27,12 +27,36 @@ def host_of_machine(machine: Machine, cluster: Cluster) -> Unstructured | Obstac
     return host if isinstance(host, Obstacle) else _unless_of_another(host, machine, behind)
 
 
+def is_on_a_host(machine: Machine) -> bool:
+    """Whether it says that it runs on one, found or not."""
+    is_behind = text_in(machine.item.spec, "infrastructureRef", "kind") == "Metal3Machine"
+    return is_behind or _named_by(machine.item) is not None
+
+
 def host_of_node(node: Node | None, namespace: str, cluster: Cluster) -> Unstructured | Obstacle:
     """For a node that has no Machine."""
     name = host_in(node.spec.provider_id) if node is not None else None
     if name is None:
         return Obstacle(NO_HOST, "the node has no Machine, and no provider ID of a host")
-    return _find(name, namespace, cluster)
+    host = _find(name, namespace, cluster)
+    if node is not None and not isinstance(host, Obstacle) and (other := other_claimant(host.key, node.name, cluster)):
+        return Obstacle(NO_HOST, f"node {other} says too that it runs on BareMetalHost {host.key}")
+    return host
+
+
+def other_claimant(host: str, node: str, cluster: Cluster) -> str:
+    """Another node that says that it runs on this host; empty when there is none.
+
+    A kubelet says so by itself, when it registers. Where two say the same, one of them is not to be believed.
+    """
+    return next(
+        (
+            other.name
+            for other in cluster.nodes.values()
+            if host in other.spec.provider_id and other.name != node and host_of(other.spec.provider_id) == host
+        ),
+        "",
+    )
 
 
 def way_to(host: Unstructured | Obstacle, key: str) -> PowerPath | Obstacle:

@@ -97,7 +97,7 @@ def plan_fencing(
             kinds=kinds_served(cluster, rules),
             known=known,
             actions=(*left_behind(cluster, rules, ()), *_drops(known, cluster.now)),
-            wake_at=known.stale_at,
+            wake_at=_stale_at(known, cluster.now),
         )
 
     @cache
@@ -120,7 +120,9 @@ def plan_fencing(
             *_drops(known, cluster.now),
         ),
         nodes=frozenset(node for plan in plans for node in plan.nodes),
-        wake_at=min((plan.wake_at for plan in plans if plan.wake_at is not None), default=known.stale_at),
+        wake_at=min(
+            (plan.wake_at for plan in plans if plan.wake_at is not None), default=_stale_at(known, cluster.now)
+        ),
         open=frozenset(incident.uid for incident in known.open),
         known=known,
     )
@@ -139,6 +141,11 @@ def _known(cluster: Cluster, before: Fencing) -> _Known:
         open=tuple(incident for incident in found if incident.is_open),
         stale_at=min(closed) + KEPT_FOR if closed else None,
     )
+
+
+def _stale_at(known: _Known, now: datetime) -> datetime | None:
+    """One that could not be dropped is tried again in its own time."""
+    return known.stale_at if known.stale_at is not None and known.stale_at > now else None
 
 
 def _drops(known: _Known, now: datetime) -> tuple[DropIncident, ...]:

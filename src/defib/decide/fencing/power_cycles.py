@@ -3,12 +3,14 @@
 import msgspec
 
 from defib.decide.entries import target
-from defib.decide.fencing.hosts import host_of_machine, target_of_host
+from defib.decide.fencing.covered import told_shared
+from defib.decide.fencing.hosts import host_of_machine, is_on_a_host, other_claimant, target_of_host
 from defib.decide.fencing.kinds import MACHINES, are_in_sight
-from defib.decide.fencing.machines import replaceable
+from defib.decide.fencing.machines import machines_in, replaceable
 from defib.decide.fencing.order import Obstacle, Order
 from defib.decide.fencing.paths import path_for
 from defib.decide.fencing.policy import read_policy
+from defib.decide.fencing.readiness import SHARED
 from defib.decide.status import merged
 from defib.model import medik8s
 from defib.model.action import Action, ReportRemediation, SetFinalizers, Target
@@ -16,6 +18,7 @@ from defib.model.cluster import Cluster
 from defib.model.health_check import StatusCondition
 from defib.model.incident import NodeIncident, Outcome, Phase
 from defib.model.meta import Unstructured
+from defib.model.power import METAL3, PowerPath
 from defib.model.power_cycle import (
     FINALIZER,
     LOCK_HOLDER,
@@ -42,6 +45,7 @@ def power_cycle_order(item: Unstructured, cluster: Cluster) -> Order:
     policy = read_policy(item.spec, name)
     if isinstance(policy, Policy):
         path = path_for(policy, name, node, item.namespace)
+        path = _claimed_by_another(path, name, cluster) or path
     else:
         path, policy = Obstacle(INVALID, "; ".join(policy)), Policy()
     machine, host = _handed_over(name, policy, cluster)
@@ -59,8 +63,15 @@ def power_cycle_order(item: Unstructured, cluster: Cluster) -> Order:
         lock_holder=medik8s.holder_of(remediation.owner) if remediation.owner else LOCK_HOLDER,
         machine=machine,
         host=host,
-        knows_machine=policy.hand_over is HandOver.PERSON or all(are_in_sight(one, cluster) for one in MACHINES),
+        knows_machine=machine is not None or policy.hand_over is HandOver.PERSON or _has_none(name, cluster),
     )
+
+
+def _claimed_by_another(path: PowerPath | Obstacle, name: str, cluster: Cluster) -> Obstacle | None:
+    if isinstance(path, Obstacle) or path.driver != METAL3:
+        return None
+    other = other_claimant(path.address, name, cluster)
+    return Obstacle(SHARED, told_shared(path, other)) if other else None
 
 
 def _handed_over(node: str, policy: Policy, cluster: Cluster) -> tuple[Target | None, Target | None]:
@@ -69,10 +80,15 @@ def _handed_over(node: str, policy: Policy, cluster: Cluster) -> tuple[Target | 
     if machine is None:
         return None, None
     host = host_of_machine(machine, cluster)
-    if isinstance(host, Obstacle):
-        return machine.target, None
+    if isinstance(host, Obstacle):  # a host that cannot be found may be one that nobody could provision again
+        return None if is_on_a_host(machine) else machine.target, None
     is_external = (host.spec or {}).get("externallyProvisioned") is True
     return (None, None) if is_external else (machine.target, target_of_host(host))
+
+
+def _has_none(node: str, cluster: Cluster) -> bool:
+    """Whether there is certainly no Machine of this node, not even one that must not be deleted."""
+    return all(are_in_sight(one, cluster) for one in MACHINES) and all(one.node != node for one in machines_in(cluster))
 
 
 def _withdrawn(item: Unstructured) -> str:

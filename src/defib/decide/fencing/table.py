@@ -83,7 +83,9 @@ def telling(case: Case) -> Changes:
 
 def _once_more(case: Case) -> Changes:
     """Nothing that was proved in an earlier attempt counts for the next one. The node may have come back since, ill."""
-    return {"attempt": case.status.attempt + 1, "proof": None, "was_off": False} | (_begin(case) if case.node else {})
+    return {"attempt": case.status.attempt + 1, "proof": None, "was_off": False, "seen_on": None} | (
+        _begin(case) if case.node else {}
+    )
 
 
 def _closed(outcome: Outcome) -> Callable[[Case], Changes]:
@@ -133,14 +135,8 @@ TRANSITIONS: tuple[Row, ...] = (
             lambda case: {"seen_on": case.seen_on, "was_off": False},
         ),
         (
-            Phase.POWERING_OFF,
-            "it is off already, and what is read is known to follow the power",
-            lambda case: case.reads is PowerState.OFF and (case.status.seen_on or case.seen_on) is not None,
-            lambda case: {"seen_on": case.status.seen_on or case.seen_on, "was_off": True},
-        ),
-        (
             Phase.TESTING,
-            "it is off already, and was never seen on",
+            "it is off already",
             lambda case: case.reads is PowerState.OFF,
             lambda _: {"was_off": True},
         ),

@@ -90,7 +90,7 @@ def test_nodes_whose_paths_lead_to_one_machine_are_all_not_ready_and_never_tried
         ({"driver": "redfish", "address": "https://a", "nodes": {"n1": {"options": {"insecure": "true"}}}}, True),
         ({"driver": "redfish", "address": "https://a", "nodes": {"n1": {"address": "https://b"}}}, False),
         ({"driver": "ipmi", "address": "a", "nodes": {"n1": {"credentials": {"name": "other"}}}}, True),
-        ({"driver": "metal3", "address": "ns/host", "nodes": {"n1": {"options": {"key": "other"}}}}, True),
+        ({"driver": "metal3", "address": "ns/host", "nodes": {"n1": {"options": {"key": "reboot.metal3.io/x"}}}}, True),
         ({"driver": "fence-agent", "address": "pdu", "options": {"plug": "{node}"}}, False),
         ({"driver": "fence-agent", "address": "pdu", "options": {"plug": "1"}}, True),
         ({"driver": "webhook", "address": "https://switch"}, False),

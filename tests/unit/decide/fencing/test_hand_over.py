@@ -74,10 +74,19 @@ def test_nothing_is_handed_over_where_nobody_wants_that() -> None:
         a_cluster(a_machine(labels={"machine.openshift.io/cluster-api-machine-role": "master"}), host=a_host()),
         a_cluster(a_machine(), host=a_host(), node=a_node("n1", labels={"node-role.kubernetes.io/control-plane": ""})),
         a_cluster(a_machine(), host=a_host(external=True)),
+        a_cluster(a_machine()),
         a_cluster(a_machine(), a_machine("m2"), host=a_host()),
         a_cluster(host=a_host()),
     ],
-    ids=["no owner", "master", "control plane", "externally provisioned", "two claim the node", "no machine"],
+    ids=[
+        "no owner",
+        "master",
+        "control plane",
+        "externally provisioned",
+        "its host is not found",
+        "two claim the node",
+        "no machine",
+    ],
 )
 def test_what_nobody_would_give_back_is_not_deleted(cluster: Cluster) -> None:
     """RM-19."""
@@ -85,8 +94,19 @@ def test_what_nobody_would_give_back_is_not_deleted(cluster: Cluster) -> None:
 
 
 def test_a_machine_that_is_not_in_sight_is_not_taken_for_gone() -> None:
-    assert power_cycle_order(an_item(), a_cluster(a_machine())).knows_machine
+    assert power_cycle_order(an_item(), a_cluster(a_machine(), host=a_host())).knows_machine
     assert not power_cycle_order(an_item(), a_cluster(seen=False)).knows_machine
+    assert power_cycle_order(an_item(), a_cluster(a_machine(node="n2"))).knows_machine
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [a_cluster(a_machine()), a_cluster(a_machine(annotations={"cluster.x-k8s.io/paused": ""}), host=a_host())],
+    ids=["its host is not found", "paused"],
+)
+def test_a_machine_that_must_stay_is_not_taken_for_gone(cluster: Cluster) -> None:
+    """While it is being replaced, that would close the incident as if it had been."""
+    assert not power_cycle_order(an_item(), cluster).knows_machine
 
 
 def test_a_check_is_told_that_the_node_goes_for_good() -> None:

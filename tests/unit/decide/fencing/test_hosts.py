@@ -138,6 +138,9 @@ def test_a_node_without_a_machine_leads_to_its_host_by_its_own_provider_id() -> 
     assert isinstance(here, Unstructured)
     assert isinstance(elsewhere, Obstacle)
     assert isinstance(host_of_node(None, "metal3", hosts()), Obstacle)
+    claims_it_too = msgspec.structs.replace(node, metadata=Meta(name="n2"))
+    doubtful = msgspec.structs.replace(hosts(), nodes={"n1": node, "n2": claims_it_too})
+    assert isinstance(host_of_node(node, "metal3", doubtful), Obstacle)
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,6 @@ def test_a_machine_that_is_being_switched_under_another_name_is_left_alone_meanw
     assert written(plan(incident(Phase.OPEN), elsewhere))["phase"] == Phase.LOOKING
 
 
-
 def test_an_incident_that_cannot_be_read_is_told() -> None:
     told = first(plan(unread=(Unread(INCIDENTS, "n1", "no phase"),)), ReportRemediation)
     assert {one["reason"] for one in told.status["conditions"]} == {"IncidentUnreadable"}

@@ -12,9 +12,10 @@ from defib.model.action import ReportRemediation, SetFinalizers
 from defib.model.cluster import Cluster
 from defib.model.incident import NodeIncident, Outcome, Phase
 from defib.model.meta import Meta, OwnerReference, Unstructured
+from defib.model.node import NodeSpec
 from defib.model.power import PowerPath
 from defib.model.power_cycle import FINALIZER, LOCK_HOLDER, REMEDIATION, PowerCycleStatus
-from tests.builders import T0
+from tests.builders import T0, a_node
 from tests.unit.decide.fencing.cases import PROOF, a_look, an_incident, change
 
 SPEC = {"power": {"driver": "redfish", "address": "https://{node}", "credentials": {"name": "bmc"}}}
@@ -203,3 +204,18 @@ def test_rm23_a_deleted_remediation_is_held_while_there_is_something_to_undo(pha
 def test_a_status_that_makes_no_sense_is_written_anew() -> None:
     item = change(an_item(), status={"conditions": "none"})
     assert standing(item, an_incident(Phase.POWERING_OFF)) == ("True", "Unknown")
+
+
+def test_a_host_that_another_node_claims_too_is_not_touched() -> None:
+    """A kubelet that registers chooses its provider ID: it must not have the machine of another node switched off."""
+    item = an_item({"power": {"driver": "metal3"}})
+    known, liar = (
+        change(a_node(name), spec=NodeSpec(provider_id=f"metal3://metal/{host}/m3m"))
+        for name, host in (("master-0", "master-0"), ("n1", "master-0"))
+    )
+    order = power_cycle_order(item, Cluster(now=T0, nodes={"n1": liar, "master-0": known}))
+    assert isinstance(order.path, Obstacle)
+    assert order.path.reason == "SharedPowerPath"
+    assert "is also that of master-0" in order.path.message
+    honest = change(liar, spec=NodeSpec(provider_id="metal3://metal/n1/m3m"))
+    assert isinstance(power_cycle_order(item, Cluster(now=T0, nodes={"n1": honest, "master-0": known})).path, PowerPath)

@@ -12,7 +12,7 @@ from defib.model.incident import Confirmation, Entry, Grade, IncidentSpec, Outco
 from defib.model.power import FenceCheck
 from defib.model.power_cycle import HandOver, Workloads
 from defib.model.saved import Saved
-from tests.builders import HOUR, T0, a_node
+from tests.builders import MINUTE, T0, a_node
 from tests.unit.decide.fencing.cases import (
     BRAKE,
     BY_HAND,
@@ -91,13 +91,11 @@ def test_a_bmc_that_says_off_from_the_beginning_is_switched_on_first() -> None:
     assert writes(case) == {"was_off": True}
 
 
-def test_a_machine_that_is_off_and_was_seen_on_before_is_switched_off_all_the_same() -> None:
-    tried = {"n1": FenceCheck(PATH, T0 - HOUR, "", ON)}
+def test_what_was_read_before_it_failed_does_not_spare_a_bmc_that_says_off() -> None:
+    """A BMC may have begun to lie when its machine began to fail."""
+    tried = {"n1": FenceCheck(PATH, T0 - MINUTE, "", ON)}
     for known in ({"fences": tried}, {"seen_on": SEEN_ON}):
-        case = a_case(Phase.LOOKING, at=2, seen=seen(off(1)), **known)
-        assert goes_to(case) is Phase.POWERING_OFF
-        assert writes(case)["was_off"] is True
-        assert writes(case)["seen_on"] is not None
+        assert goes_to(a_case(Phase.LOOKING, at=2, seen=seen(off(1)), **known)) is Phase.TESTING
 
 
 def test_a_machine_that_cannot_be_read_is_switched_off_without_a_look() -> None:
@@ -270,6 +268,7 @@ def test_nothing_that_was_proved_before_counts_for_the_next_attempt() -> None:
         "attempt": 2,
         "proof": None,
         "was_off": False,
+        "seen_on": None,
         "node_uid": "uid-2",
         "boot_id": "boot-2",
         "power": PATH,
@@ -278,7 +277,12 @@ def test_nothing_that_was_proved_before_counts_for_the_next_attempt() -> None:
 
 
 def test_a_node_that_is_gone_is_still_known_in_the_next_attempt() -> None:
-    assert writes(a_case(Phase.RESTING, at=30, node=None)) == {"attempt": 2, "proof": None, "was_off": False}
+    assert writes(a_case(Phase.RESTING, at=30, node=None)) == {
+        "attempt": 2,
+        "proof": None,
+        "was_off": False,
+        "seen_on": None,
+    }
 
 
 def test_the_next_attempt_waits_for_what_stands_against_it() -> None:

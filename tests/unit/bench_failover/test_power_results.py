@@ -1,0 +1,99 @@
+"""How the runs with Defib are drawn, judged and shown."""
+
+import pytest
+
+from tests.bench_failover.power_draws import Hardware, PowerFault, draws
+from tests.bench_failover.power_results import (
+    Cycle,
+    Moment,
+    PowerReport,
+    broken_promises,
+    percentile,
+    power_table,
+)
+
+
+def a_cycle(run: int = 1, fault: str = "hung", corrupted: tuple[str, ...] = (), **seconds: float) -> Cycle:
+    """Moments by their names in the enum; without any, a good run."""
+    took = seconds or {"off": 2.0, "proved": 3.0, "freed": 4.5, "attached": 5.5, "running": 6.5, "back": 12.0}
+    return Cycle(
+        run=run,
+        fault=fault,
+        victim="n1",
+        off_seconds=2.0,
+        answer_seconds=0.5,
+        seconds={Moment[name.upper()]: value for name, value in took.items()},
+        corrupted=corrupted,
+    )
+
+
+def a_report(*cycles: Cycle) -> PowerReport:
+    return PowerReport(kubernetes="v1.37.1", setting="fast machines", seed=7, cycles=cycles)
+
+
+def test_a_seed_gives_the_same_runs_again() -> None:
+    assert draws(7, 50, Hardware()) == draws(7, 50, Hardware())
+    assert draws(7, 50, Hardware()) != draws(8, 50, Hardware())
+    assert draws(7, 50, Hardware())[:5] == draws(7, 5, Hardware())
+
+
+def test_fifty_runs_have_every_fault_and_keep_within_the_hardware() -> None:
+    drawn = draws(1, 50, Hardware(off_seconds=(1.0, 3.0), answer_seconds=(0.0, 0.5)))
+    assert {draw.fault for draw in drawn} == set(PowerFault)
+    assert all(1 <= draw.off_seconds <= 3 and 0 <= draw.answer_seconds <= 0.5 for draw in drawn)
+    assert len({draw.off_seconds for draw in drawn}) > 20
+    assert {draw.chosen_from(["n1", "n2", "n3"]) for draw in drawn} == {"n1", "n2", "n3"}
+
+
+@pytest.mark.parametrize(
+    ("share", "value"),
+    [(0.5, 5), (0.9, 9), (0.99, 10), (1.0, 10), (0.0, 1)],
+)
+def test_a_percentile_is_one_of_the_values(share: float, value: float) -> None:
+    assert percentile([3, 1, 2, 10, 9, 8, 4, 5, 6, 7], share) == value
+
+
+def test_good_runs_keep_the_promise() -> None:
+    assert broken_promises(a_report(a_cycle(1), a_cycle(2, running=14.99, back=20.0))) == []
+
+
+def test_each_run_that_is_not_good_enough_is_named() -> None:
+    late, never, torn = a_cycle(1, running=15.0, back=20.0), a_cycle(2, off=1.0), a_cycle(3, corrupted=("disk-a",))
+    assert broken_promises(a_report(late, never, torn)) == [
+        "run 1 (hung): the database ran elsewhere after 15.0 s, which is not under 15 s",
+        "run 2 (hung): the database never ran elsewhere",
+        "run 2 (hung): n1 did not come back",
+        "run 3 (hung): corrupted disk-a",
+    ]
+
+
+def test_nothing_measured_is_no_promise_kept() -> None:
+    assert broken_promises(a_report()) == ["nothing was measured"]
+
+
+def test_the_table_sums_up_by_fault_and_says_whether_the_promise_is_kept() -> None:
+    slow = a_cycle(3, off=3.0, proved=4.0, freed=5.5, attached=6.5, running=7.5, back=14.0)
+    assert power_table(a_report(a_cycle(1, "off"), a_cycle(2), slow)).splitlines() == [
+        "Defib with Redfish on Kubernetes v1.37.1, 3 runs, seed 7",
+        "Seconds from the verdict; fast machines",
+        "",
+        "fault  runs          power off  proved  freed  attached  running  node back  corrupted",
+        "hung   2     median        2.5     3.5    5.0       6.0      7.0       13.0          0",
+        "             p99           3.0     4.0    5.5       6.5      7.5       14.0",
+        "             max           3.0     4.0    5.5       6.5      7.5       14.0",
+        "off    1     median        2.0     3.0    4.5       5.5      6.5       12.0          0",
+        "             p99           2.0     3.0    4.5       5.5      6.5       12.0",
+        "             max           2.0     3.0    4.5       5.5      6.5       12.0",
+        "all    3     median        2.0     3.0    4.5       5.5      6.5       12.0          0",
+        "             p99           3.0     4.0    5.5       6.5      7.5       14.0",
+        "             max           3.0     4.0    5.5       6.5      7.5       14.0",
+        "",
+        "So it is: the database runs elsewhere in under 15 s after the verdict, on a disk that is whole",
+    ]
+
+
+def test_one_run_in_which_it_never_came_makes_it_never() -> None:
+    lines = power_table(a_report(a_cycle(1), a_cycle(2, off=1.0))).splitlines()
+    assert lines[4].split()[3:] == ["1.5", "never", "never", "never", "never", "never", "0"]
+    assert lines[-3].startswith("NOT SO: ")
+    assert lines[-2] == "  run 2 (hung): the database never ran elsewhere"
