@@ -240,7 +240,10 @@ def good() -> Iterator[Case]:
         "bmc#a@b",
     ):
         yield Case(f"address {address!r}", powered(address=address), "")
-    for address in ("{label:node-restriction.kubernetes.io/bmc}", "https://{label:node-restriction.kubernetes.io/rack}-{node}:8443"):
+    for address in (
+        "{label:node-restriction.kubernetes.io/bmc}",
+        "https://{label:node-restriction.kubernetes.io/rack}-{node}:8443",
+    ):
         yield Case(f"address {address}", powered(address=address), "")
     for length in ("1s", "1000ms", "24h", "1440m", "1h0m0.5s", "1000000000ns", "1.5h"):
         yield Case(f"a step of {length}", minimal(backoff=length, timeouts={"nodeReady": length}), "")

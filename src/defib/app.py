@@ -50,6 +50,7 @@ from defib.model.cluster import HEARTBEAT_NAMESPACE, Cluster
 from defib.model.mandate import Mandate
 from defib.model.meta import Resource
 from defib.model.pod import PODS_ON
+from defib.model.power import Look
 from defib.model.version import read_version
 from defib.observe.answers import ApiHealth
 from defib.observe.cache import HEARTBEATS_NAME, LOCKS_NAME, Cache
@@ -273,9 +274,10 @@ class Operator:
     def _remember(self, action: Action, outcome: Outcome) -> None:
         match action, outcome:
             case ReadPower(), PowerRead(reading, can_read):
-                self._power.read(action.incident_uid, reading, self._heartbeat(action.node), can_read=can_read)
+                look = Look(reading, self._heartbeat(action.node), action.path)
+                self._power.read(action.incident_uid, look, can_read=can_read)
             case SwitchPower(), PowerSwitched(sent):
-                self._power.sent(action.incident.uid, sent)
+                self._power.sent(action.incident.uid, msgspec.structs.replace(sent, path=action.path))
             case CheckPower(), PowerChecked(check):
                 self._power.checked(action.node, check)
 

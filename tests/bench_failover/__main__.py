@@ -59,7 +59,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--limit", type=float, help="seconds after which it is never (default: 45 or 900)")
     parser.add_argument("--seed", type=int, help="of the faults with defib (default: another one every time)")
     parser.add_argument(
-        "--slowest", type=float, default=1.5, help="seconds of a BMC for a request, at most (default: 1.5)"
+        "--slowest", type=float, default=0.25, help="seconds of a BMC for a request, at most (default: 0.25)"
     )
     parser.add_argument("--out", type=Path, default=Path("build"), help="where the files go (default: build)")
     return parser.parse_args()

@@ -15,10 +15,10 @@ class PowerFault(Enum):
 class Hardware(msgspec.Struct, frozen=True, kw_only=True):
     """How fast machines and their BMCs are: from, to."""
 
-    off_seconds: tuple[float, float] = (1.0, 3.0)
+    off_seconds: tuple[float, float] = (1.0, 2.5)
     """From the command to the power."""
-    answer_seconds: tuple[float, float] = (0.0, 1.5)
-    """Of one request. Switching takes two of them, so each thing that is asked of a BMC is answered within twice this."""
+    answer_seconds: tuple[float, float] = (0.0, 0.25)
+    """Of one request. Within 3 s of a command that is sent, a BMC shows what came of it."""
 
     def __str__(self) -> str:
         off, answer = self.off_seconds, self.answer_seconds

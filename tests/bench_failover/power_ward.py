@@ -68,7 +68,7 @@ PROFILE = Profile(
         monitor_seconds=0.5,
         grace_seconds=5.0,
         status_seconds=30.0,
-        boot_seconds=2.0,
+        boot_seconds=8.0,  # no machine is up before it could be switched off again
     ),
     storage=StorageTimers(provision_seconds=0.1, attach_seconds=0.5, detach_seconds=0.5),
 )

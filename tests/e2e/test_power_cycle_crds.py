@@ -20,6 +20,7 @@ from defib.model.fence_readiness import NOT_READY_MAX, WHY_MAX, FenceStatus, Not
 from defib.model.health_check import StatusCondition
 from defib.model.incident import (
     TIMELINE_MAX,
+    Cause,
     Command,
     Entry,
     Grade,
@@ -169,6 +170,7 @@ LARGEST = IncidentStatus(
     was_off=True,
     command=Command(power="Off", at=T0, attempt=10, token="t" * 253),
     proof=Proof(grade=Grade.POWER, at=T0, how=LONG, readings=[READING] * 2, by="somebody"),
+    machine=Cause(api_version="machine.openshift.io/v1beta1", kind="Machine", name="m", uid="u", namespace="n"),
     tainted=True,
     saved=Saved(
         labels=LABELS, annotations=ANNOTATIONS, taints=[Taint(key=f"k{n}", effect="NoSchedule") for n in range(50)]

@@ -124,6 +124,7 @@ class IncidentStatus(Wire, frozen=True):
     was_off: bool = False  # it was off before we asked
     command: Command | None = None
     proof: Proof | None = None
+    machine: Cause | None = None  # what was handed over, to be replaced
     tainted: bool = False  # the out-of-service taint is ours to remove
     saved: Saved | None = None  # the Node was, or is about to be, deleted by us
     timeline: list[Entry] | None = None

@@ -42,6 +42,7 @@ class Look(msgspec.Struct, frozen=True):
 
     reading: Reading
     heartbeat: datetime | None = None
+    path: PowerPath | None = None  # by which it was read
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -49,6 +50,7 @@ class Sent(msgspec.Struct, frozen=True):
 
     power: PowerState
     at: datetime
+    path: PowerPath | None = None  # by which it was sent
 
 
 class PowerSeen(msgspec.Struct, frozen=True):

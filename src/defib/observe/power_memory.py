@@ -1,12 +1,11 @@
 """What was read of the power of machines, for as long as somebody asks. It is lost with the process, and read again."""
 
 from collections.abc import Collection, Mapping
-from datetime import datetime
 from types import MappingProxyType
 
 import msgspec
 
-from defib.model.power import UNSEEN, FenceCheck, Look, PowerSeen, Reading, Sent
+from defib.model.power import UNSEEN, FenceCheck, Look, PowerSeen, Sent
 
 LOOKS_MAX = 10
 
@@ -17,9 +16,9 @@ class PowerMemory:
         self._checks: dict[str, FenceCheck] = {}
         self._nodes: Collection[str] = ()
 
-    def read(self, incident: str, reading: Reading, heartbeat: datetime | None, *, can_read: bool) -> None:
+    def read(self, incident: str, look: Look, *, can_read: bool) -> None:
         known = self._seen.get(incident, UNSEEN)
-        looks = (*known.looks, Look(reading, heartbeat))[-LOOKS_MAX:]
+        looks = (*known.looks, look)[-LOOKS_MAX:]
         self._seen[incident] = msgspec.structs.replace(known, looks=looks, can_read=can_read)
 
     def sent(self, incident: str, sent: Sent) -> None:

@@ -17,8 +17,8 @@ def a_check(why: str = "") -> FenceCheck:
 
 def test_a_reading_is_kept_with_the_heartbeat_that_was_known_then() -> None:
     memory = PowerMemory()
-    memory.read("i1", a_reading(0), T0, can_read=True)
-    memory.read("i1", a_reading(1, OFF), None, can_read=True)
+    memory.read("i1", Look(a_reading(0), T0), can_read=True)
+    memory.read("i1", Look(a_reading(1, OFF), None), can_read=True)
     assert memory.seen["i1"].looks == (Look(a_reading(0), T0), Look(a_reading(1, OFF), None)), "the latest last"
     assert memory.seen.get("i2", UNSEEN) == PowerSeen()
 
@@ -26,18 +26,18 @@ def test_a_reading_is_kept_with_the_heartbeat_that_was_known_then() -> None:
 def test_only_the_latest_looks_are_kept() -> None:
     memory = PowerMemory()
     for second in range(LOOKS_MAX + 5):
-        memory.read("i1", a_reading(second), None, can_read=True)
+        memory.read("i1", Look(a_reading(second), None), can_read=True)
     kept = [look.reading.at for look in memory.seen["i1"].looks]
     assert kept == [T0 + second * SECOND for second in range(5, LOOKS_MAX + 5)]
 
 
 def test_what_was_read_before_a_command_says_nothing_about_what_comes_of_it() -> None:
     memory = PowerMemory()
-    memory.read("i1", a_reading(0, OFF), T0, can_read=False)
+    memory.read("i1", Look(a_reading(0, OFF), T0), can_read=False)
     sent = Sent(OFF, T0 + SECOND)
     memory.sent("i1", sent)
     assert memory.seen["i1"] == PowerSeen(sent=sent, can_read=False), "what the driver can do has not changed"
-    memory.read("i1", a_reading(2, OFF), None, can_read=True)
+    memory.read("i1", Look(a_reading(2, OFF), None), can_read=True)
     assert memory.seen["i1"] == PowerSeen((Look(a_reading(2, OFF)),), sent, can_read=True)
 
 
@@ -54,7 +54,7 @@ def test_the_last_command_and_the_last_check_count() -> None:
 def test_incidents_that_are_over_and_nodes_that_are_gone_are_forgotten() -> None:
     memory = PowerMemory()
     for incident in ("i1", "i2"):
-        memory.read(incident, a_reading(), None, can_read=True)
+        memory.read(incident, Look(a_reading(), None), can_read=True)
     for node in ("n1", "n2"):
         memory.checked(node, a_check())
     memory.keep_only({"i2", "i3"}, {"n1", "n3"})
@@ -64,17 +64,17 @@ def test_incidents_that_are_over_and_nodes_that_are_gone_are_forgotten() -> None
 
 def test_one_incident_of_a_node_knows_nothing_of_the_one_before() -> None:
     memory = PowerMemory()
-    memory.read("the first of n1", a_reading(0, OFF), None, can_read=True)
-    memory.read("the second of n1", a_reading(9), None, can_read=True)
+    memory.read("the first of n1", Look(a_reading(0, OFF), None), can_read=True)
+    memory.read("the second of n1", Look(a_reading(9), None), can_read=True)
     assert memory.seen["the second of n1"].looks == (Look(a_reading(9)),)
 
 
 def test_what_was_handed_out_does_not_change_any_more() -> None:
     memory = PowerMemory()
-    memory.read("i1", a_reading(0), None, can_read=True)
+    memory.read("i1", Look(a_reading(0), None), can_read=True)
     memory.checked("n1", a_check())
     seen, checks = memory.seen, memory.checks
-    memory.read("i1", a_reading(1), None, can_read=True)
+    memory.read("i1", Look(a_reading(1), None), can_read=True)
     memory.checked("n2", a_check())
     memory.keep_only((), ())
     assert len(seen["i1"].looks) == 1

@@ -11,9 +11,11 @@ import msgspec
 
 from defib.decide.fencing.hosts import host_on, is_let_go, stays_off
 from defib.decide.fencing.order import BRAKE, SELF_DOUBT, Obstacle, Order
+from defib.decide.fencing.proofs import BMO_POLL, CLOCKS_DIFFER, confirmation_of, proof_of, written
 from defib.model.cluster import Cluster, Served
 from defib.model.health_check import KindRef
 from defib.model.incident import Confirmation, Grade, IncidentStatus, NodeIncident, Phase, PowerReading, Proof
+from defib.model.lock import ends_at
 from defib.model.meta import Unstructured
 from defib.model.node import OUT_OF_SERVICE, OUT_OF_SERVICE_TAINT, Node, Taint
 from defib.model.pod import Pod, pods_on
@@ -23,9 +25,9 @@ from defib.model.saved import is_restored
 
 TAINT_SINCE = (1, 28)  # the taint is generally available
 READINGS_APART = timedelta(milliseconds=500)
-BMO_POLL = timedelta(seconds=60)  # so old may be what the baremetal operator says of a host that nobody had switched
 OFF_IS_OVER = timedelta(seconds=90)  # an off of ours has had its effect, and Kubernetes has noticed
-UNREADABLE_WAIT = timedelta(seconds=30)  # after an off that nobody can read back
+LEASE_LENGTH = timedelta(seconds=40)  # of a heartbeat, where it does not say
+LAST_BREATH = timedelta(seconds=10)  # so long after an off was accepted a kubelet may still have reported
 LATE_OFF = timedelta(seconds=30)  # so long an off that was sent may still be on its way
 VOLUME_ATTACHMENT = KindRef("storage.k8s.io/v1", "VolumeAttachment")
 
@@ -62,6 +64,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         """When it came into this phase. Clocks of leaders differ: what is yet to come counts as now."""
         since = self.status.since or self.incident.metadata.creation_timestamp or self.cluster.now
         return min(since, self.cluster.now)
+
+    @property
+    def is_ahead(self) -> bool:
+        """Written by a leader whose clock is ahead of ours. Nothing that is done now would count for this phase."""
+        return self.status.since is not None and self.status.since > self.cluster.now + CLOCKS_DIFFER
 
     @property
     def deadline(self) -> datetime | None:
@@ -131,8 +138,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def looks(self) -> tuple[Look, ...]:
-        """Those of this phase."""
-        return tuple(look for look in self.seen.looks if look.reading.at >= self.since)
+        """Those of this phase, by the way that is named now: another one may lead to another machine."""
+        return tuple(
+            look for look in self.seen.looks if look.reading.at >= self.since and look.path in (None, self.path)
+        )
 
     @property
     def reads(self) -> PowerState:
@@ -147,7 +156,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     def was_sent(self, power: PowerState) -> datetime | None:
         """When this process sent it last, in this phase; what others sent before us is sent once more."""
         sent = self.seen.sent
-        return sent.at if sent is not None and sent.power is power and sent.at >= self.since else None
+        if sent is None or sent.power is not power or sent.path not in (None, self.path):
+            return None
+        return sent.at if sent.at >= self.since else None
 
     @property
     def was_commanded(self) -> bool:
@@ -160,7 +171,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         sent = self.was_sent(PowerState.ON)
         if sent is None or not self.can_read or self.stays_off:
             return sent is not None and (sent >= self.on_counts_from or self.stays_off)
-        pair = self._twice(PowerState.ON, sent)
+        pair = self.twice(PowerState.ON, sent)
         return pair is not None and pair[1].reading.at >= self.on_counts_from
 
     @property
@@ -172,56 +183,19 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     def seen_on(self) -> PowerReading | None:
         """That the machine was read as on, in this phase. What was read before it failed says nothing: BMCs fail too."""
         on = [look for look in self.looks if look.reading.state is PowerState.ON]
-        return _written(on[-1]) if on else None
+        return written(on[-1]) if on else None
 
     @property
     def proof(self) -> Proof | None:
-        """That the machine is down, of a grade that is accepted here."""
-        found = (self._proved_by_power, self._proved_by_time, self._proved_by_person)
-        return next((proof for proof in found if proof is not None and proof.grade in self.policy.accepts), None)
-
-    @property
-    def _proved_by_power(self) -> Proof | None:
-        sent = self.was_sent(PowerState.OFF)
-        if sent is None or (self.status.seen_on is None and not self.is_metal3):
-            return None
-        if self.status.was_off and self.is_metal3:
-            sent += BMO_POLL
-        pair = self._twice(PowerState.OFF, sent)
-        if pair is None or any(look.heartbeat != self.heartbeat for look in pair):
-            return None
-        how = "its power was read as off twice, after it was switched off, and no heartbeat came since"
-        return Proof(grade=Grade.POWER, at=self.cluster.now, how=how, readings=[_written(look) for look in pair])
-
-    @property
-    def _proved_by_time(self) -> Proof | None:
-        sent = self.was_sent(PowerState.OFF)
-        if self.can_read or sent is None or self.cluster.now < sent + UNREADABLE_WAIT or self.is_alive:
-            return None
-        how = f"off was accepted {UNREADABLE_WAIT.total_seconds():g} s ago, and this driver cannot read the power back"
-        return Proof(grade=Grade.TIME, at=self.cluster.now, how=how)
-
-    @property
-    def _proved_by_person(self) -> Proof | None:
-        said = self.confirmation
-        if said is None or self.is_alive:
-            return None
-        how = f"{said.by} confirmed at {said.at:%Y-%m-%d %H:%M:%S} UTC that it is off"
-        return Proof(grade=Grade.PERSON, at=self.cluster.now, how=how, by=said.by)
+        return proof_of(self)
 
     @property
     def confirmation(self) -> Confirmation | None:
-        """Of this attempt, and not from before we told it to go on. People do not count microseconds."""
-        said, command = self.incident.spec.confirmed_off, self.status.command
-        if said is None or (command is not None and command.power == PowerState.ON.value and command.at >= said.at):
-            return None
-        looked = [entry.at for entry in self.status.timeline or () if entry.phase == Phase.LOOKING]
-        began = looked[-1].replace(microsecond=0) if looked else self.incident.metadata.creation_timestamp
-        return said if began is None or said.at >= began else None
+        return confirmation_of(self)
 
     @property
     def awaits_silence(self) -> bool:
-        """A person says that it is off, and is believed as soon as its node is not said to be ready any more."""
+        """A person says that it is off, and is believed as soon as nothing is heard of its node any more."""
         is_believed = self.confirmation is not None and Grade.PERSON in self.policy.accepts
         return is_believed and self.status.proof is None and not self.order.withdrawn
 
@@ -229,6 +203,14 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     def heartbeat(self) -> datetime | None:
         lease = self.cluster.heartbeat_of(self.order.node) if self.order.node else None
         return lease.spec.renew_time if lease is not None else None
+
+    def is_silent_since(self, moment: datetime) -> bool:
+        """Whether nothing was heard of its kubelet since then, and the time is over in which it should have been."""
+        lease = self.cluster.heartbeat_of(self.order.node) if self.order.node else None
+        if self.is_alive or lease is None or lease.spec.renew_time is None:
+            return not self.is_alive
+        ends = ends_at(lease) or lease.spec.renew_time + LEASE_LENGTH
+        return lease.spec.renew_time <= moment + LAST_BREATH and ends < self.cluster.now
 
     @property
     def contradicts(self) -> bool:
@@ -240,7 +222,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     def has_stirred(self) -> bool:
         """Whether it shows life although it was proved to be down: somebody switched it on, or the proof was wrong."""
         proof, looks = self.status.proof, self.seen.looks
-        if self.is_back or self.is_let_go or self.host_is_on:
+        if (self.is_alive and self.is_new) or self.is_let_go or self.host_is_on:
             return True
         if proof is None or proof.grade is not Grade.POWER or not looks or self.heartbeat is None:
             return False
@@ -255,7 +237,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         """Alive, by more than what was told before this phase. Where there are no heartbeats, Ready must do."""
         return self.is_alive and (self.heartbeat is None or self.heartbeat > self.since)
 
-    def _twice(self, state: PowerState, after: datetime) -> tuple[Look, Look] | None:
+    def twice(self, state: PowerState, after: datetime) -> tuple[Look, Look] | None:
         """The latest reading and an earlier one, far enough apart, and nothing else read in between."""
         looks = [look for look in self.looks if look.reading.at > after]
         if not looks or looks[-1].reading.state is not state:
@@ -308,9 +290,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         served = self.cluster.kinds.get(VOLUME_ATTACHMENT)
         if not isinstance(served, Served) or any(one.kind == served.collection for one in self.cluster.blind):
             return True
-        if (
-            served.collection in self.cluster.absent
-        ):  # we may not see them, and it says so: there is nothing to wait for
+        if served.collection in self.cluster.absent:  # we may not see them, so there is nothing to wait for
             return False
         return any(
             (item.spec or {}).get("nodeName") == self.order.node for item in self.cluster.every(VOLUME_ATTACHMENT)
@@ -379,11 +359,6 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         """Why what was last asked of the machine did not work; empty when it did, or was not tried yet."""
         keys = (f"{what} {self.order.name}" for what in ("power off", "power on", "read power"))
         return next((self.cluster.failures[key].why for key in keys if key in self.cluster.failures), "")
-
-
-def _written(look: Look) -> PowerReading:
-    reading = look.reading
-    return PowerReading(state=reading.state.value, at=reading.at, detail=reading.detail)
 
 
 def _must_go(pod: Pod) -> bool:

@@ -65,6 +65,7 @@ def _order(machine: Machine, incident: NodeIncident | None, cluster: Cluster) ->
         policy=msgspec.structs.replace(POLICY, back_within=startup_time(machine, cluster)),
         withdrawn=_withdrawn(machine) or (BECAME_NODE if is_misnamed(machine.node, incident) else ""),
         repeats=True,
+        tells_by_incident=True,
         marker=TRIGGER,
         obstacle=obstacle_of_host(host) or obstacle_of(machine, node),
         lock_holder=LOCK_HOLDER,

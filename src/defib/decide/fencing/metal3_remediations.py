@@ -91,6 +91,7 @@ def metal3_order(kind: KindRef, item: Unstructured, cluster: Cluster) -> Order:
         is_over=_is_over(item),
         is_held=FINALIZER in (item.metadata.finalizers or ()) or bool(incidents) or _is_invalid(path),
         obstacle=_obstacle(subject, name, cluster),
+        tells_by_incident=True,
         unless_ready=bool(owner),
         lock_holder=medik8s.holder_of(owner) if owner else LOCK_HOLDER,
         machine=machine,

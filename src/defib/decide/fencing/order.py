@@ -32,6 +32,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     is_over: bool = False  # it has had its power cycle and asks for no other
     repeats: bool = False  # the same object may ask again, once it has had its power cycle
     marker: str = ""  # the annotation by which its cause asks: without it, nothing is switched off
+    tells_by_incident: bool = False  # its own object has no place to say why it cannot begin
     is_held: bool = True  # it cannot vanish while we work for it
     obstacle: Obstacle | None = None  # why it cannot begin, besides what holds for all
     unless_ready: bool = False  # made for a node that had failed: once that is ready again, it is not switched off

@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 
 from defib.decide.entries import release
-from defib.decide.fencing.case import OFF_IS_OVER, UNREADABLE_WAIT, VOLUME_ATTACHMENT, Case
-from defib.decide.fencing.covered import machine_of
+from defib.decide.fencing.case import OFF_IS_OVER, VOLUME_ATTACHMENT, Case
+from defib.decide.fencing.covered import Machine, machine_of
 from defib.decide.fencing.news import news_of
 from defib.decide.fencing.obstacles import hold_of, lock_of, obstacle_to, only_one
 from defib.decide.fencing.order import Obstacle, Order, Report, cause_of, target_of
+from defib.decide.fencing.proofs import UNREADABLE_WAIT
 from defib.decide.fencing.readiness import NOTHING as NOT_TRIED
 from defib.decide.fencing.readiness import Readiness, why_shared
 from defib.decide.fencing.said import said
@@ -37,6 +38,8 @@ from defib.model.incident import (
 )
 from defib.model.lock import Claim, ends_at, is_held
 from defib.model.metal3 import HOST
+from defib.model.moment import is_sensible
+from defib.model.node import Lease
 from defib.model.power import METAL3, UNSEEN, PowerPath, PowerState
 from defib.model.power_cycle import LOCK_HOLDER
 
@@ -72,6 +75,7 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True):
     incidents: Mapping[str, NodeIncident]
     by_cause: Mapping[str, NodeIncident]
     open: tuple[NodeIncident, ...]
+    by_machine: Mapping[Machine, NodeIncident]
     stale_at: datetime | None  # when the first of those that are closed has been kept for long enough
 
 
@@ -82,7 +86,7 @@ class _Pass(msgspec.Struct, frozen=True):
     rules: Rules
     hold: Callable[[], Obstacle | None]
     readiness: Readiness
-    open: tuple[NodeIncident, ...]
+    by_machine: Mapping[Machine, NodeIncident]  # those that are out
     begins: str = ""  # the control-plane node that begins in this very pass
 
 
@@ -104,7 +108,7 @@ def plan_fencing(
     def hold() -> Obstacle | None:
         return hold_of(cluster, rules)
 
-    this = _Pass(cluster, rules, hold, readiness, known.open)
+    this = _Pass(cluster, rules, hold, readiness, known.by_machine)
     plans: list[Fencing] = []
     for order, report in orders:
         plans.append(_plan_one(order, report, known.by_cause.get(order.cause.uid), this))
@@ -134,13 +138,22 @@ def _known(cluster: Cluster, before: Fencing) -> _Known:
         return before.known
     # Of one cause, the open one counts, or else the latest.
     found = sorted(incidents.values(), key=lambda one: (one.is_open, str(one.status.since or ""), one.name))
-    closed = [one.status.since for one in found if not one.is_open and one.status.since is not None]
+    closed = [moment for one in found if (moment := _closed_at(one)) is not None]
+    powers = [(one, one.status.power) for one in found if one.is_out and one.status.power is not None]
+    machines = {machine: one for one, power in powers if (machine := machine_of(power)) is not None}
     return _Known(
         incidents=incidents,
         by_cause={incident.spec.cause.uid: incident for incident in found},
         open=tuple(incident for incident in found if incident.is_open),
+        by_machine=machines,
         stale_at=min(closed) + KEPT_FOR if closed else None,
     )
+
+
+def _closed_at(incident: NodeIncident) -> datetime | None:
+    """None while it is open, or where somebody wrote a time that makes no sense."""
+    since = incident.status.since
+    return since if not incident.is_open and since is not None and is_sensible(since) else None
 
 
 def _stale_at(known: _Known, now: datetime) -> datetime | None:
@@ -152,7 +165,7 @@ def _drops(known: _Known, now: datetime) -> tuple[DropIncident, ...]:
     """Closed incidents stay to be read, but not for ever: nodes come and go, and each has its own name."""
     if known.stale_at is None or now < known.stale_at:
         return ()
-    since = {name: one.status.since for name, one in known.incidents.items() if not one.is_open}
+    since = {name: _closed_at(one) for name, one in known.incidents.items()}
     old = [name for name, moment in since.items() if moment is not None and moment + KEPT_FOR <= now]
     return tuple(DropIncident(incident=target(known.incidents[name])) for name in old[:DROPPED_AT_ONCE])
 
@@ -228,12 +241,10 @@ def _obstacle(order: Order, this: _Pass, *, has_begun: bool) -> Obstacle | None:
 def _other_at_work(order: Order, this: _Pass) -> Obstacle | None:
     """A machine may have been asked for under another name, before it was a node. It has one power all the same."""
     machine = machine_of(order.path)
-    for incident in this.open if machine is not None else ():
-        power = incident.status.power
-        is_same = incident.is_out and power is not None and machine_of(power) == machine
-        if is_same and incident.spec.cause.uid != order.cause.uid:
-            return Obstacle("OtherIncident", f"{incident.spec.cause} is at work on the same machine")
-    return None
+    other = this.by_machine.get(machine) if machine is not None else None
+    if other is None or other.spec.cause.uid == order.cause.uid:
+        return None
+    return Obstacle("OtherIncident", f"{other.spec.cause} is at work on the same machine")
 
 
 def _turn(incident: NodeIncident, this: _Pass) -> Obstacle | None:
@@ -252,9 +263,11 @@ def _plan_new(order: Order, report: Report, this: _Pass) -> Fencing:
     if there is not None and there.is_open:
         so = Obstacle("OtherIncident", f"{there.spec.cause} is at work on this node")
         return Fencing(actions=report(None, so))
-    if isinstance(order.path, Obstacle) and order.path.reason in ("InvalidSpec", "NoMachine"):
-        return Fencing(actions=report(None, order.path))
     obstacle = _obstacle(order, this, has_begun=False)
+    cannot = order.path if isinstance(order.path, Obstacle) else order.obstacle
+    if cannot is not None and not (order.tells_by_incident and cannot.reason != "NoMachine"):
+        # Nothing is opened that could not begin: it would be in the way of others who can do something for the node.
+        return Fencing(actions=report(None, cannot))
     so = obstacle or Obstacle("Starting", "nothing stands against it")
     opened = OpenIncident(
         node=order.name, body=_body(order, this.cluster), instead_of=target(there) if there is not None else None
@@ -299,6 +312,8 @@ def _go_on(case: Case, so: Obstacle) -> tuple[Action, ...]:
 
     What failed and rests stays among what is wanted: else its failure would be forgotten, and with it what to say.
     """
+    if case.is_ahead:
+        return _write(case, so)
     todo = work(case)
     busy = {*case.cluster.failures, *(action.key for action in case.cluster.underway)}
     begins = any(isinstance(action, SwitchPower) and action.key not in busy for action in todo)
@@ -312,7 +327,7 @@ def _write(case: Case, so: Obstacle) -> tuple[ReportRemediation, ...]:
         return ()
     if (so.reason, so.message[:MESSAGE_MAX]) != (case.status.reason, case.status.message):
         changes |= {"reason": so.reason, "message": so.message[:MESSAGE_MAX]}
-    if case.was_held_back and not case.is_held_back:
+    if case.is_ahead or (case.was_held_back and not case.is_held_back):
         changes["since"] = case.cluster.now  # its time begins anew
     if case.status.phase is Phase.FREEING and not case.is_told:
         changes |= {name: value for name, value in telling(case).items() if getattr(case.status, name) != value}
@@ -336,15 +351,20 @@ def _lock(case: Case, rules: Rules, row: Row | None) -> tuple[Action, ...]:
     ours = lease is not None and lease.spec.holder_identity == LOCK_HOLDER
     if (row.target if row is not None else case.status.phase) in (Phase.CLOSED, Phase.NEEDS_PERSON):
         return (release(order.node, lease),) if lease is not None and ours else ()
-    if node is None or (order.withdrawn and not ours):
+    if node is None or (not ours and not _needs_lock(case, lease)):
         return ()
     ends = ends_at(lease) if lease is not None and ours else None
     if ends is not None and case.cluster.now < ends - LOCK_RENEWED:
         return ()
-    if lease is not None and not ours and is_held(lease, case.cluster.now):
-        return ()
     claim = Claim(node=node.name, node_uid=node.uid, holder=LOCK_HOLDER, length=LOCK_LENGTH, known=lease)
     return (HoldLock(claim=claim),)
+
+
+def _needs_lock(case: Case, lease: Lease | None) -> bool:
+    """What cannot begin takes nobody's lock away."""
+    is_free = lease is None or not is_held(lease, case.cluster.now)
+    is_next = case.incident.is_out or case.obstacle is None or case.obstacle.reason == "Lock"
+    return is_free and is_next and not case.order.withdrawn
 
 
 def _wake_at(case: Case) -> datetime | None:

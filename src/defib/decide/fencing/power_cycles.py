@@ -6,7 +6,7 @@ from defib.decide.entries import target
 from defib.decide.fencing.covered import told_shared
 from defib.decide.fencing.hosts import host_of_machine, is_on_a_host, other_claimant, target_of_host
 from defib.decide.fencing.kinds import MACHINES, are_in_sight
-from defib.decide.fencing.machines import machines_in, replaceable
+from defib.decide.fencing.machines import Machine, machines_in, replaceable
 from defib.decide.fencing.order import Obstacle, Order
 from defib.decide.fencing.paths import path_for
 from defib.decide.fencing.policy import read_policy
@@ -76,6 +76,9 @@ def _claimed_by_another(path: PowerPath | Obstacle, name: str, cluster: Cluster)
 
 def _handed_over(node: str, policy: Policy, cluster: Cluster) -> tuple[Target | None, Target | None]:
     """The Machine that may be deleted when all attempts have failed, and the host that should not be used again."""
+    if (going := _going(node, cluster)) is not None:
+        host = host_of_machine(going, cluster)
+        return going.target, None if isinstance(host, Obstacle) else target_of_host(host)
     machine = replaceable(node, cluster) if policy.hand_over is HandOver.DELETE_MACHINE else None
     if machine is None:
         return None, None
@@ -84,6 +87,15 @@ def _handed_over(node: str, policy: Policy, cluster: Cluster) -> tuple[Target | 
         return None if is_on_a_host(machine) else machine.target, None
     is_external = (host.spec or {}).get("externallyProvisioned") is True
     return (None, None) if is_external else (machine.target, target_of_host(host))
+
+
+def _going(node: str, cluster: Cluster) -> Machine | None:
+    """The Machine that was handed over already, while it is there: it may no longer say which node it has."""
+    incident = cluster.incidents().get(node)
+    handed_over = incident.status.machine if incident is not None and incident.is_out else None
+    if handed_over is None:
+        return None
+    return next((machine for machine in machines_in(cluster) if machine.item.uid == handed_over.uid), None)
 
 
 def _has_none(node: str, cluster: Cluster) -> bool:

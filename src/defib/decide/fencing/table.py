@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from defib.decide.fencing.case import Case
+from defib.decide.fencing.order import cause_of
 from defib.model.incident import Outcome, Phase
 from defib.model.power import PowerState
 from defib.model.power_cycle import HandOver
@@ -98,13 +99,18 @@ def _from(
     return tuple(Row(source=source, target=to, name=name, when=when, also=also) for to, name, when, also in rows)
 
 
+def _handing_over(case: Case) -> Changes:
+    """By its own name: a Machine that is being deleted may no longer say which node it has."""
+    return {"machine": cause_of(case.order.machine)} if case.order.machine is not None else {}
+
+
 def _nothing(_: Case) -> Changes:
     return {}
 
 
 _FAILED = (
     (Phase.RESTING, "the time is up, and another attempt is left", _has_attempts_left, _nothing),
-    (Phase.REPLACING, "the time is up, and the machine can be replaced", _can_be_replaced, _nothing),
+    (Phase.REPLACING, "the time is up, and the machine can be replaced", _can_be_replaced, _handing_over),
     (Phase.NEEDS_PERSON, "the time is up", _time_is_up, _nothing),
 )
 _WITHDRAWN = (Phase.CANCELLING, "it is not wanted any more", _withdrawn, _nothing)
@@ -176,7 +182,12 @@ TRANSITIONS: tuple[Row, ...] = (
     ),
     *_from(
         Phase.POWERING_ON,
-        _BACK,
+        (
+            Phase.RESTORING,
+            "the node is back",
+            lambda case: case.is_back and (case.is_new or case.was_sent(PowerState.ON) is not None),
+            _nothing,
+        ),
         (Phase.RETURNING, "it is on", lambda case: case.is_on, _nothing),
         _BY_HAND,
         *_FAILED,

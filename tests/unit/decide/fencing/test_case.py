@@ -4,8 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from defib.decide.fencing.case import BMO_POLL, LATE_OFF, Case
+from defib.decide.fencing.case import LATE_OFF, Case
 from defib.decide.fencing.order import Obstacle
+from defib.decide.fencing.proofs import BMO_POLL
 from defib.model.cluster import Blindness
 from defib.model.incident import Confirmation, Entry, Grade, IncidentSpec, Phase
 from defib.model.node import Taint
@@ -134,7 +135,8 @@ def test_a_host_that_was_off_before_we_asked_is_believed_only_after_a_poll_of_it
 
 
 def unreadable(**more: object) -> Case:
-    return powering_off(can_read=False, **({"at": 30, "order": ANY_PROOF} | more))
+    quiet = {"heartbeat": T0 - MINUTE}
+    return powering_off(can_read=False, **({"at": 30, "order": ANY_PROOF} | quiet | more))
 
 
 def test_a_driver_that_cannot_read_gives_grade_c_at_best() -> None:

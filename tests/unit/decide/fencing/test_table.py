@@ -356,13 +356,13 @@ def test_a_cancelled_order_whose_node_is_ready_as_it_was_is_not_a_persons() -> N
 
 def test_a_person_who_confirms_lets_it_go_on() -> None:
     spec = IncidentSpec(node="n1", confirmed_off=Confirmation(by="ann", at=after(5)))
-    case = a_case(Phase.NEEDS_PERSON, at=9, spec=spec)
+    case = a_case(Phase.NEEDS_PERSON, at=41, spec=spec)
     assert goes_to(case) is Phase.FREEING
     assert writes(case)["proof"].by == "ann"
     assert writes(case)["tainted"] is True
     assert goes_to(a_case(Phase.NEEDS_PERSON, at=9, spec=spec, proof=PROOF)) is None
     assert goes_to(a_case(Phase.NEEDS_PERSON, at=9, spec=spec, order=WITHDRAWN)) is Phase.CLOSED
-    powering = a_case(Phase.POWERING_OFF, at=9, spec=spec)
+    powering = a_case(Phase.POWERING_OFF, at=41, spec=spec)
     assert goes_to(powering) is Phase.FREEING
 
 
