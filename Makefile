@@ -22,10 +22,11 @@ demo: $(READY) ## Watch an embedded cluster lose a node: DEMO="--seconds 30" pas
 .PHONY: test
 test: check ## Everything: make check, the contracts and the end-to-end tests on a real control plane
 	@$(BIN)/python -m testbed build || [ "$${CI:-}" != true ]  # without it, those tests skip, and say so
+	@$(BIN)/pytest -q -n 2 tests/flows --durations=5
 	@$(BIN)/pytest -q tests/contract tests/e2e tests/testbed --durations=15
 
 .PHONY: check
-check: $(READY) ## The inner loop, under a minute: lint, types, import contracts, unit, property and tidy tests
+check: $(READY) ## The inner loop, about two minutes: lint, types, import contracts, unit, property and tidy tests
 	@$(BIN)/ruff format --check --quiet . || { echo "make format puts this right"; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy

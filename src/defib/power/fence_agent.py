@@ -9,7 +9,7 @@ import asyncio
 import os
 import re
 import signal
-from asyncio.subprocess import Process
+from asyncio.subprocess import Process, SubprocessStreamProtocol
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -111,22 +111,25 @@ class FenceAgent:
     async def _run(self, target: Target, action: str) -> _Ended:
         program = self._directory / _agent(target)
         told = "".join(f"{name}={value}\n" for name, value in _arguments(target, action)).encode()
+        loop = asyncio.get_running_loop()
         try:
-            process = await asyncio.create_subprocess_exec(
+            # As asyncio.create_subprocess_exec does it, which keeps the transport to itself: only that closes all pipes,
+            # even of a process whose children hold on to them.
+            transport, protocol = await loop.subprocess_exec(
+                lambda: SubprocessStreamProtocol(limit=OUTPUT_BYTES_MAX, loop=loop),
                 program,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
                 env=_ENVIRONMENT,
                 cwd="/",
                 start_new_session=True,  # its children can be killed with it
             )
         except OSError as error:
             raise Denied(f"{program} cannot be started: {error.strerror}; is its package installed?") from None
+        process = Process(transport, protocol, loop)
         try:
             return await _conversation(process, told)
         finally:
             await _end(process)
+            transport.close()
 
 
 def _agent(target: Target) -> str:

@@ -1,6 +1,6 @@
 """The operator dies before or after any write and power command: the machine ends on, and nothing of ours is left.
 
-This is a sample of what tests/e2e/test_power_cycle_crashes.py goes through deed by deed: every third deed where a
+This is a sample of what tests/flows/test_power_cycle_sweep.py goes through deed by deed: every third deed where a
 driver reads the power, every fifth elsewhere. Faults, who asked for it, before and after take turns.
 """
 
