@@ -1,7 +1,7 @@
 """The life of an incident as one table: from where, to where, and when. The first row that fits is taken.
 
 Rows are about what is written down, so a crash between any two writes changes nothing: whoever comes next finds the
-same row. Withdrawing stands above going on, and going on above giving up. The picture in docs/power-cycle.md is drawn
+same row. Withdrawing stands above going on, and going on above giving up. The picture in docs/reference is drawn
 from this table.
 """
 
