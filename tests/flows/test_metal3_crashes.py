@@ -11,10 +11,10 @@ import pytest
 
 from defib.model.incident import Phase
 from defib.simulate.virtual_time import VirtualClock, run
+from tests.flows.test_metal3_remediation_flows import Remedy
 from tests.mortal_operator import Doom, nothing_else
 from tests.power_cycle_stage import a_stage
 from tests.unit.metal3_scene import Scene
-from tests.flows.test_metal3_remediation_flows import Remedy
 
 pytestmark = pytest.mark.timeout(120)
 
