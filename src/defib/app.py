@@ -218,12 +218,12 @@ class Operator:
         self._remediators.want({**wanted_kinds(plan, cluster, self._rules), **own.kinds})
         self._node_pods.want(own.nodes)
         self._power.keep_only(own.fencing.open, cluster.nodes)
-        actions = (*plan.actions, *own.actions, *self._default_check(cluster))
+        ours = (*plan.actions, *self._default_check(cluster)) if self._settings.health_checks == "on" else ()
+        actions = (*ours, *own.actions)
         if self._settings.watch_only == "off":
             self._executor.carry_out(actions, self._mandate)
-        for moment in (plan.wake_at, *own.moments):
-            if moment is not None:
-                self._trigger.wake_at(started + max((moment - cluster.now).total_seconds(), 0.0))
+        for moment in filter(None, (plan.wake_at, *own.moments)):
+            self._trigger.wake_at(started + max((moment - cluster.now).total_seconds(), 0.0))
         self._trigger.wake_at(self._executor.next_retry)
         return plan
 

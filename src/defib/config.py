@@ -109,6 +109,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             Choice(("off", "on")),
         ),
     ] = "off"
+    health_checks: Annotated[
+        Literal["on", "off"],
+        About(
+            "With off, NodeHealthChecks are left to the operator of medik8s, and none is made by default. Defib then only "
+            "serves the remediations that are made from its templates, and tries whether their nodes could be fenced.",
+            Choice(("on", "off")),
+        ),
+    ] = "on"
     default_check: Annotated[
         Literal["on", "off"],
         About(
