@@ -111,25 +111,42 @@ class FenceAgent:
     async def _run(self, target: Target, action: str) -> _Ended:
         program = self._directory / _agent(target)
         told = "".join(f"{name}={value}\n" for name, value in _arguments(target, action)).encode()
-        loop = asyncio.get_running_loop()
         try:
-            # As asyncio.create_subprocess_exec does it, which keeps the transport to itself: only that closes all pipes,
-            # even of a process whose children hold on to them.
-            transport, protocol = await loop.subprocess_exec(
-                lambda: SubprocessStreamProtocol(limit=OUTPUT_BYTES_MAX, loop=loop),
-                program,
-                env=_ENVIRONMENT,
-                cwd="/",
-                start_new_session=True,  # its children can be killed with it
-            )
+            transport, process = await _start(program)
         except OSError as error:
             raise Denied(f"{program} cannot be started: {error.strerror}; is its package installed?") from None
-        process = Process(transport, protocol, loop)
         try:
             return await _conversation(process, told)
         finally:
             await _end(process)
             transport.close()
+
+
+async def _start(program: Path) -> tuple[asyncio.SubprocessTransport, Process]:
+    """As asyncio.create_subprocess_exec does it, with two differences that keep anything from being left behind.
+
+    The transport is at hand: only that closes all pipes of a process whose children hold on to them. And whoever is
+    interrupted while it starts waits until it can be killed; asyncio would kill it alone, and not its children.
+    """
+    loop = asyncio.get_running_loop()
+    starting = asyncio.ensure_future(  # noqa: TID251  it is awaited here, whatever happens
+        loop.subprocess_exec(
+            lambda: SubprocessStreamProtocol(limit=OUTPUT_BYTES_MAX, loop=loop),
+            program,
+            env=_ENVIRONMENT,
+            cwd="/",
+            start_new_session=True,  # its children can be killed with it
+        )
+    )
+    try:
+        transport, protocol = await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with suppress(OSError):  # then there is nothing to kill
+            transport, protocol = await starting
+            await _end(Process(transport, protocol, loop))
+            transport.close()
+        raise
+    return transport, Process(transport, protocol, loop)
 
 
 def _agent(target: Target) -> str:
