@@ -11,6 +11,7 @@ end; whoever chose that driver knows. The condition says of how many nodes this 
 """
 
 import math
+import re
 from datetime import UTC, datetime, timedelta
 from zlib import crc32
 
@@ -32,6 +33,7 @@ LIES = (
 )
 UNREADABLE = "its power cannot be read back, and acceptedProofs does not name C, which would do without"
 
+_USUAL_PORT = re.compile(r"(?<=[^:/]):(443|623)(?=/|$)")  # of Redfish and IPMI
 _ONE_ADDRESS_ONE_MACHINE = frozenset({"redfish", "ipmi", METAL3})  # whatever the options say
 _TOLD_THE_NODE = frozenset({"webhook", MANUAL})  # one service, or one person, for all: each question names the node
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -64,7 +66,12 @@ def machine_of(path: PowerPath | Obstacle) -> Machine | None:
     if isinstance(path, Obstacle) or path.driver in _TOLD_THE_NODE:
         return None
     options = {} if path.driver in _ONE_ADDRESS_ONE_MACHINE else path.options or {}
-    return path.driver, path.address.rstrip("/"), tuple(sorted(options.items()))
+    return path.driver, _alike(path.address), tuple(sorted(options.items()))
+
+
+def _alike(address: str) -> str:
+    """The same for addresses that differ only in how they are written."""
+    return _USUAL_PORT.sub("", address.lower()).rstrip("/")
 
 
 def sharers_of(node: str, users: list[str]) -> str:

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from defib.decide.fencing.covered import LIES, RETRY, UNREADABLE
+from defib.decide.fencing.covered import LIES, RETRY, UNREADABLE, machine_of
 from defib.model.action import Failure
 from defib.model.cluster import Blindness
+from defib.model.power import PowerPath
 from tests.builders import HOUR, MINUTE, SECOND, T0, a_node
 from tests.unit.decide.fencing.hall import PAUSE, POWER, Hall, cannot_tell, many, says_off
 
@@ -152,3 +153,20 @@ def test_what_fails_on_our_own_side_counts_after_some_tries_and_not_while_we_are
     hall.wait(2 * SECOND)
     assert hall.not_ready() == {"n1": "secrets is forbidden"}
     assert hall.asked == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("https://bmc", "https://BMC/"),
+        ("https://bmc:443", "https://bmc"),
+        ("https://bmc:443/redfish/v1/Systems/1", "https://bmc/redfish/v1/Systems/1/"),
+    ],
+)
+def test_an_address_is_the_same_however_it_is_written(one: str, other: str) -> None:
+    first, second = (machine_of(PowerPath(driver="redfish", address=address)) for address in (one, other))
+    assert first == second
+    assert first != machine_of(PowerPath(driver="redfish", address="https://bmc:8443"))
+    assert machine_of(PowerPath(driver="ipmi", address="10.0.0.1:623")) == machine_of(
+        PowerPath(driver="ipmi", address="10.0.0.1")
+    )
