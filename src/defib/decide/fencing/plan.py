@@ -46,6 +46,7 @@ from defib.model.power_cycle import LOCK_HOLDER
 LOCK_LENGTH = timedelta(minutes=10)
 LOCK_RENEWED = timedelta(minutes=5)
 MESSAGE_MAX = 1024
+NODE_KNOWN_WITHIN = timedelta(seconds=5)
 KEPT_FOR = timedelta(days=7)
 DROPPED_AT_ONCE = 20
 
@@ -95,13 +96,14 @@ def plan_fencing(
 ) -> Fencing:
     """`before` spares work and changes nothing."""
     known = _known(cluster, before)
+    due = known.stale_at if known.stale_at is not None and known.stale_at > cluster.now else None
     orders = sorted(orders_in(cluster, rules), key=lambda one: (one[0].name, str(one[0].cause)))
     if not orders and not known.open:
         return Fencing(
             kinds=kinds_served(cluster, rules),
             known=known,
             actions=(*left_behind(cluster, rules, ()), *_drops(known, cluster.now)),
-            wake_at=_stale_at(known, cluster.now),
+            wake_at=due,
         )
 
     @cache
@@ -154,11 +156,6 @@ def _closed_at(incident: NodeIncident) -> datetime | None:
     """None while it is open, or where somebody wrote a time that makes no sense."""
     since = incident.status.since
     return since if not incident.is_open and since is not None and is_sensible(since) else None
-
-
-def _stale_at(known: _Known, now: datetime) -> datetime | None:
-    """One that could not be dropped is tried again in its own time."""
-    return known.stale_at if known.stale_at is not None and known.stale_at > now else None
 
 
 def _drops(known: _Known, now: datetime) -> tuple[DropIncident, ...]:
@@ -219,7 +216,7 @@ def _plan_one(order: Order, report: Report, incident: NodeIncident | None, this:
         node=cluster.nodes.get(order.node) if order.node else None,
         seen=cluster.power.get(incident.uid, UNSEEN),
         hold=this.hold,
-        obstacle=_obstacle(order, this, has_begun=incident.is_out) or _turn(incident, this),
+        obstacle=_obstacle(order, this, has_begun=incident.is_out) or _turn(incident, this) or _no_node(incident, this),
     )
     row = next_row(case)
     so = said(case)
@@ -245,6 +242,14 @@ def _other_at_work(order: Order, this: _Pass) -> Obstacle | None:
     if other is None or other.spec.cause.uid == order.cause.uid:
         return None
     return Obstacle("OtherIncident", f"{other.spec.cause} is at work on the same machine")
+
+
+def _no_node(incident: NodeIncident, this: _Pass) -> Obstacle | None:
+    """A Machine says which node it has a moment after it has one, and we may hear of that later than of the order."""
+    opened = incident.metadata.creation_timestamp or this.cluster.now
+    if incident.spec.node or incident.is_out or this.cluster.now >= opened + NODE_KNOWN_WITHIN:
+        return None
+    return Obstacle("LookingForNode", "the machine has no node, as far as we know; that is looked at once more")
 
 
 def _turn(incident: NodeIncident, this: _Pass) -> Obstacle | None:
