@@ -79,6 +79,10 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True):
     by_machine: Mapping[Machine, NodeIncident]
     stale_at: datetime | None  # when the first of those that are closed has been kept for long enough
 
+    def due(self, now: datetime) -> datetime | None:
+        """One that could not be dropped is tried again in its own time."""
+        return self.stale_at if self.stale_at is not None and self.stale_at > now else None
+
 
 class _Pass(msgspec.Struct, frozen=True):
     """What is the same for all of them."""
@@ -96,14 +100,13 @@ def plan_fencing(
 ) -> Fencing:
     """`before` spares work and changes nothing."""
     known = _known(cluster, before)
-    due = known.stale_at if known.stale_at is not None and known.stale_at > cluster.now else None
     orders = sorted(orders_in(cluster, rules), key=lambda one: (one[0].name, str(one[0].cause)))
     if not orders and not known.open:
         return Fencing(
             kinds=kinds_served(cluster, rules),
             known=known,
             actions=(*left_behind(cluster, rules, ()), *_drops(known, cluster.now)),
-            wake_at=due,
+            wake_at=known.due(cluster.now),
         )
 
     @cache
@@ -126,9 +129,7 @@ def plan_fencing(
             *_drops(known, cluster.now),
         ),
         nodes=frozenset(node for plan in plans for node in plan.nodes),
-        wake_at=min(
-            (plan.wake_at for plan in plans if plan.wake_at is not None), default=_stale_at(known, cluster.now)
-        ),
+        wake_at=min(filter(None, (plan.wake_at for plan in plans)), default=known.due(cluster.now)),
         open=frozenset(incident.uid for incident in known.open),
         known=known,
     )
