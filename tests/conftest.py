@@ -27,6 +27,14 @@ def kubectl(programs: Programs) -> Path:
 
 
 @pytest.fixture(scope="session")
+def ipmitool() -> Path:
+    try:
+        return ensure("ipmitool")
+    except NotInstalled as error:
+        _do_without("the tests with ipmitool", str(error))
+
+
+@pytest.fixture(scope="session")
 def fence_agents() -> Path:
     """The directory that holds Debian's agents, which need ipmitool for IPMI."""
     try:

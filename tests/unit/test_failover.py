@@ -16,9 +16,7 @@ from defib.app import Operator
 from defib.config import Settings
 from defib.decide.defaults import default_check
 from defib.kube.client import Client, Deletion, Merge
-from defib.kube.errors import Unreachable
 from defib.kube.kinds import CONFIG_MAPS, NODE_HEALTH_CHECKS, NODES, Kind, unstructured
-from defib.kube.transport import Request, Response
 from defib.model import medik8s
 from defib.model.action import AddDefaultCheck
 from defib.model.cluster import Cluster, Served
@@ -28,35 +26,13 @@ from defib.simulate.in_process import InProcess
 from defib.simulate.server import ApiServer
 from defib.simulate.virtual_time import START, VirtualClock, run
 from defib.telemetry.metrics import Metrics
+from tests.mortal_line import Line
 
 CRDS = sorted((Path(__file__).parents[2] / "deploy" / "crds").glob("*.yaml"))
 FAILOVERS = unstructured("defib.dev", "v1alpha1", "podfailoverremediations", REMEDIATION.name, namespaced=True)
 TEMPLATES = unstructured("defib.dev", "v1alpha1", "podfailoverremediationtemplates", TEMPLATE.name, namespaced=True)
 HOME = "defib-system"
 OWNERS = {"web": ("apps/v1", "ReplicaSet"), "db": ("apps/v1", "StatefulSet")}
-
-
-class Line:
-    """A connection that breaks for good with the write of this number: as if the operator died before sending it."""
-
-    def __init__(self, server: ApiServer, writes: float) -> None:
-        self._transport = InProcess(server, client="operator")
-        self._left = writes
-
-    @asynccontextmanager
-    async def send(self, request: Request) -> AsyncIterator[Response]:
-        if request.method != "GET":
-            self._left -= 1
-        if self._left < 0:
-            raise Unreachable(f"{request}: the operator is dead")
-        async with self._transport.send(request) as response:
-            yield response
-
-    def describe(self) -> str:
-        return self._transport.describe()
-
-    async def close(self) -> None:
-        await self._transport.close()
 
 
 class Cluster3(msgspec.Struct):

@@ -15,9 +15,7 @@ import yaml
 from defib.app import Operator
 from defib.config import Settings
 from defib.kube.client import Client, Merge
-from defib.kube.errors import Unreachable
 from defib.kube.kinds import CONFIG_MAPS, NODES, unstructured
-from defib.kube.transport import Request, Response
 from defib.model import medik8s
 from defib.model.machine import PAUSED, STRATEGY
 from defib.model.metal3 import TRIGGER
@@ -25,6 +23,7 @@ from defib.simulate.in_process import InProcess
 from defib.simulate.server import ApiServer
 from defib.simulate.virtual_time import START, VirtualClock, run
 from defib.telemetry.metrics import Metrics
+from tests.mortal_line import Line
 from tests.power_cycle_stage import HOSTS_HOME
 from tests.unit.act.stage import a_crd
 from tests.unit.metal3_scene import Scene
@@ -38,29 +37,6 @@ HOME, PLACE = "defib-system", "openshift-machine-api"
 EXTERNAL = {STRATEGY: "external-baremetal"}
 REF = {"apiVersion": "example.com/v1", "kind": "FooRemediationTemplate", "name": "usual"}
 NOT_READY = [{"type": "Ready", "status": "Unknown", "timeout": "5m"}]
-
-
-class Line:
-    """A connection that breaks for good with the write of this number: as if the operator died before sending it."""
-
-    def __init__(self, server: ApiServer, writes: float) -> None:
-        self._transport = InProcess(server, client="operator")
-        self._left = writes
-
-    @asynccontextmanager
-    async def send(self, request: Request) -> AsyncIterator[Response]:
-        if request.method != "GET":
-            self._left -= 1
-        if self._left < 0:
-            raise Unreachable(f"{request}: the operator is dead")
-        async with self._transport.send(request) as response:
-            yield response
-
-    def describe(self) -> str:
-        return self._transport.describe()
-
-    async def close(self) -> None:
-        await self._transport.close()
 
 
 class Shop(msgspec.Struct):

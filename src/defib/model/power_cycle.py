@@ -14,7 +14,6 @@ REMEDIATION = KindRef(API_VERSION, "PowerCycleRemediation")
 TEMPLATE = KindRef(API_VERSION, "PowerCycleRemediationTemplate")
 FINALIZER = "defib.dev/power-cycle"
 LOCK_HOLDER = "defib-power-cycle"  # of a node that no NodeHealthCheck holds for us
-DEFAULT_TEMPLATE = "defib-power-cycle"
 
 
 class Workloads(StrEnum):
