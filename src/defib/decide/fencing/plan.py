@@ -9,6 +9,7 @@ import msgspec
 
 from defib.decide.entries import release
 from defib.decide.fencing.case import OFF_IS_OVER, VOLUME_ATTACHMENT, Case
+from defib.decide.fencing.conditions import conditions_after
 from defib.decide.fencing.covered import Machine, machine_of
 from defib.decide.fencing.news import news_of
 from defib.decide.fencing.obstacles import hold_of, lock_of, obstacle_to, only_one
@@ -16,7 +17,7 @@ from defib.decide.fencing.order import Obstacle, Order, Report, cause_of, target
 from defib.decide.fencing.proofs import UNREADABLE_WAIT
 from defib.decide.fencing.readiness import NOTHING as NOT_TRIED
 from defib.decide.fencing.readiness import Readiness, why_shared
-from defib.decide.fencing.said import said
+from defib.decide.fencing.said import said, why_closed
 from defib.decide.fencing.sources import kinds_handed_over, kinds_served, left_behind, orders_in
 from defib.decide.fencing.table import Row, next_row, telling
 from defib.decide.fencing.work import next_command, next_reading, target, work
@@ -33,7 +34,6 @@ from defib.model.incident import (
     IncidentSpec,
     IncidentStatus,
     NodeIncident,
-    Outcome,
     Phase,
 )
 from defib.model.lock import Claim, ends_at, is_held
@@ -295,7 +295,7 @@ def _enter(case: Case, row: Row, so: Obstacle) -> ReportRemediation:
     message = f"{kept.reason}: {kept.message}" if kept is not None else row.name
     changes = row.also(case)
     if row.target is Phase.CLOSED:
-        message = f"{_why_closed(case, changes['outcome'])}; {row.name}"
+        message = f"{why_closed(case, changes['outcome'])}; {row.name}"
     changes |= {
         "phase": row.target,
         "since": case.cluster.now,
@@ -303,14 +303,12 @@ def _enter(case: Case, row: Row, so: Obstacle) -> ReportRemediation:
         "message": (kept.message if kept is not None else message)[:MESSAGE_MAX],
     }
     entry = Entry(at=case.cluster.now, phase=row.target, message=message[:MESSAGE_MAX])
-    written = _report(case, changes | {"timeline": [*(case.status.timeline or ()), entry][-TIMELINE_MAX:]})
+    changes |= {
+        "timeline": [*(case.status.timeline or ()), entry][-TIMELINE_MAX:],
+        "conditions": conditions_after(case, row, changes),
+    }
+    written = _report(case, changes)
     return msgspec.structs.replace(written, tells=news_of(case, row, message))
-
-
-def _why_closed(case: Case, outcome: Outcome) -> str:
-    if outcome is Outcome.CANCELLED:
-        return case.order.withdrawn
-    return "the node is back" if outcome is Outcome.RECOVERED else "it was handed over"
 
 
 def _go_on(case: Case, so: Obstacle) -> tuple[Action, ...]:

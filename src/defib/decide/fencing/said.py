@@ -7,7 +7,7 @@ from types import MappingProxyType
 from defib.decide.fencing.case import Case
 from defib.decide.fencing.order import Obstacle
 from defib.model.duration import say
-from defib.model.incident import Grade, Phase
+from defib.model.incident import Grade, Outcome, Phase
 from defib.model.power import PowerState
 
 SLOW = timedelta(seconds=10)  # so long a machine may take to go off before that is worth a word
@@ -120,6 +120,12 @@ def _needs_person(case: Case) -> Obstacle:
 
 def _closed(case: Case) -> Obstacle:
     return Obstacle(case.status.reason, case.status.message)
+
+
+def why_closed(case: Case, outcome: Outcome) -> str:
+    if outcome is Outcome.CANCELLED:
+        return case.order.withdrawn
+    return "the node is back" if outcome is Outcome.RECOVERED else "it was handed over"
 
 
 def _trouble(case: Case) -> Obstacle | None:

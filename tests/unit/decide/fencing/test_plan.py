@@ -484,3 +484,16 @@ def test_the_same_look_gives_the_same_plan() -> None:
     one = plan_fencing(look, RULES)
     assert plan_fencing(look, RULES, one) == one
     assert plan_fencing(look, RULES) == one
+
+
+def test_whoever_waits_for_a_condition_of_an_incident_hears_of_it() -> None:
+    off_twice = seen(off(2), off(3), told=OFF, at=1)
+    proved = written(plan(incident(Phase.POWERING_OFF, seen_on=SEEN_ON), at=4, seen=off_twice))
+    told = {one["type"]: one["status"] for one in proved["conditions"]}
+    assert told == {"Closed": "False", "Fenced": "True", "NeedsPerson": "False"}
+    stuck = written(plan(incident(Phase.POWERING_OFF, attempt=3), at=60, seen=seen(on(59), told=OFF)))
+    told = {one["type"]: one["status"] for one in stuck["conditions"]}
+    assert told == {"Closed": "False", "Fenced": "False", "NeedsPerson": "True"}
+    over = written(plan(incident(Phase.RESTORING, proof=PROOF), node=back()))
+    told = {one["type"]: one["status"] for one in over["conditions"]}
+    assert told == {"Closed": "True", "Fenced": "True", "NeedsPerson": "False"}
