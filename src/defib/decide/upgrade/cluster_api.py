@@ -11,6 +11,7 @@ import msgspec
 from defib.decide.upgrade.signal import Signal, Watch, condition, grouped, inside, objects
 from defib.model.cluster import Cluster
 from defib.model.health_check import KindRef
+from defib.model.machine import PAUSED
 from defib.model.meta import Unstructured
 from defib.model.node import Node
 
@@ -24,7 +25,6 @@ CLUSTER_NAME = "cluster.x-k8s.io/cluster-name"
 CLUSTER_NAMESPACE = "cluster.x-k8s.io/cluster-namespace"
 OWNER_KIND = "cluster.x-k8s.io/owner-kind"
 OWNER_NAME = "cluster.x-k8s.io/owner-name"
-PAUSED = "cluster.x-k8s.io/paused"
 
 # The machines of a deployment belong to its MachineSets. Those are called after it, cut to so many letters together
 # with a dash, and then so many letters of chance; by older versions, a dash and a hash of any length.
