@@ -303,9 +303,10 @@ class Stage:
     def _asked(self, request: Request) -> None:
         """What may be done only to a machine that was proved to be down, and is."""
         frees_pod = request.method == "DELETE" and f"/namespaces/{SHOP}/pods/" in request.path
+        detaches = request.method == "DELETE" and "/volumeattachments/" in request.path
         deletes_node = request.method == "DELETE" and request.path.endswith(f"/nodes/{VICTIM}")
         taints = request.path.endswith(f"/nodes/{VICTIM}") and OUT_OF_SERVICE.encode() in request.body
-        if not (frees_pod or deletes_node or taints):
+        if not (frees_pod or detaches or deletes_node or taints):
             return
         if not self.is_proved:
             self.wrongs.append(f"{request} without a proof")

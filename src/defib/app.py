@@ -14,7 +14,8 @@ import structlog
 
 from defib import __version__
 from defib.act.executor import Executor, Hooks, Terms
-from defib.act.outcome import Done, Failed, Outcome, PowerChecked, PowerRead, PowerSwitched, Stale
+from defib.act.outcome import Done, Failed, Outcome, Stale
+from defib.announcements import Announcements
 from defib.clock import Clock, SystemClock
 from defib.config import Settings
 from defib.decide.changes import Change, What, changes
@@ -22,8 +23,7 @@ from defib.decide.defaults import NotNeeded, NotPossible, default_check, news_of
 from defib.decide.doubt import brake_reason
 from defib.decide.plan import NOTHING, Plan, decide
 from defib.decide.remediators import NO_WORK, plan_own_work
-from defib.decide.rules import Rules
-from defib.decide.upgrade import problems
+from defib.decide.rules import FailoverRules, Rules
 from defib.decide.wanted import wanted_kinds
 from defib.gauges import Gauges, series_of
 from defib.kube.client import Answer, Client, Scope
@@ -33,29 +33,29 @@ from defib.kube.http import connect
 from defib.kube.kinds import CONFIG_MAPS, LEASES, NODE_HEALTH_CHECKS, NODE_INCIDENTS, NODES, Kind
 from defib.kube.limits import Limits
 from defib.kube.transport import Request, Transport
+from defib.memory import Memory
 from defib.model import medik8s
 from defib.model.action import (
     Action,
     AddDefaultCheck,
-    CheckPower,
+    FreePod,
     MarkRemediation,
-    ReadPower,
+    MovePod,
     ReportRemediation,
     StartRemediation,
-    SwitchPower,
     TellEvent,
     WriteStatus,
 )
+from defib.model.amount import read_amount
 from defib.model.cluster import HEARTBEAT_NAMESPACE, Cluster
+from defib.model.incident import Grade
 from defib.model.mandate import Mandate
 from defib.model.meta import Resource
 from defib.model.pod import PODS_ON
-from defib.model.power import Look
 from defib.model.version import read_version
 from defib.observe.answers import ApiHealth
 from defib.observe.cache import HEARTBEATS_NAME, LOCKS_NAME, Cache
 from defib.observe.node_pods import NodePods
-from defib.observe.power_memory import PowerMemory
 from defib.observe.remediators import Remediators
 from defib.observe.steadiness import Steadiness
 from defib.observe.trigger import Trigger
@@ -68,7 +68,6 @@ log = structlog.get_logger("app")
 
 FIRST_CONTACT_SECONDS = 10.0
 STORY_LENGTH = 100
-ANNOUNCEMENTS_SECONDS = 30.0
 SETTLE_PASSES = 3.0  # after a change others get so many times the length of a pass: it is a quarter of the time at most
 DEFAULT_CHECK_ADVICE = (
     "kubectl apply -f deploy/crds -f deploy/operator.yaml, start Defib again, or write a NodeHealthCheck"
@@ -129,7 +128,7 @@ class Operator:
         self._story: deque[Told] = deque(maxlen=STORY_LENGTH)
         self._last_pass = clock.monotonic()
         self._gauges = Gauges(metrics, hooks.drivers)
-        self._power = PowerMemory()
+        self._memory = Memory(self._cache, clock)
         self._server = (0, 0)
         self.picture = Picture(self._cache.snapshot(clock.now()))
 
@@ -204,8 +203,9 @@ class Operator:
             doubts=tuple(doubt for doubt in doubts if doubt),
             underway=self._executor.underway,
             failures=self._executor.failures,
-            power=self._power.seen,
-            fences=self._power.checks,
+            power=self._memory.power.seen,
+            fences=self._memory.power.checks,
+            claims=self._memory.claims.modes,
             server=self._server,
         )
 
@@ -217,7 +217,7 @@ class Operator:
         own = self._own = plan_own_work(cluster, self._rules, plan, self._own)
         self._remediators.want({**wanted_kinds(plan, cluster, self._rules), **own.kinds})
         self._node_pods.want(own.nodes)
-        self._power.keep_only(own.fencing.open, cluster.nodes)
+        self._memory.keep_only(own, cluster)
         ours = (*plan.actions, *self._default_check(cluster)) if self._settings.health_checks == "on" else ()
         actions = (*ours, *own.actions)
         if self._settings.watch_only == "off":
@@ -259,9 +259,11 @@ class Operator:
                 self._settled_default(outcome)
             case MarkRemediation(), Done() if medik8s.OLD_REMEDIATION in action.annotations:
                 self._metrics.old(action.node)
+            case MovePod() | FreePod(), Done():
+                self._moved(action)
             case _, Failed():
                 self._metrics.action_failed(type(action).__name__)
-        self._remember(action, outcome)
+        self._memory.remember(action, outcome)
         if not isinstance(action, TellEvent):
             self._trigger.changed()
 
@@ -271,19 +273,12 @@ class Operator:
             for one in action.ended:
                 self._metrics.ended(one.node, one.namespace, one.kind, one.seconds, action.check)
 
-    def _remember(self, action: Action, outcome: Outcome) -> None:
-        match action, outcome:
-            case ReadPower(), PowerRead(reading, can_read):
-                look = Look(reading, self._heartbeat(action.node), action.path)
-                self._power.read(action.incident_uid, look, can_read=can_read)
-            case SwitchPower(), PowerSwitched(sent):
-                self._power.sent(action.incident.uid, msgspec.structs.replace(sent, path=action.path))
-            case CheckPower(), PowerChecked(check):
-                self._power.checked(action.node, check)
-
-    def _heartbeat(self, node: str) -> datetime | None:
-        lease = self._cache.snapshot(self._clock.now()).heartbeat_of(node)
-        return lease.spec.renew_time if lease is not None else None
+    def _moved(self, action: MovePod | FreePod) -> None:
+        if isinstance(action, FreePod):
+            self._metrics.pod_moved("freed")
+            return
+        seconds = (self._clock.now() - action.since).total_seconds()
+        self._metrics.pod_moved("forced" if action.grace_seconds == 0 else "graceful", max(seconds, 0.0))
 
     def _settled_default(self, outcome: Done | Stale) -> None:
         self._needs_default = False
@@ -324,26 +319,6 @@ class Operator:
         self._trigger.changed()
 
 
-class Announcements:
-    """Tells in the log of upgrades that somebody announced in a way that does not count. They rely on it."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._due = 0.0
-        self._known: tuple[str, ...] = ()
-
-    def look(self, cluster: Cluster, rules: Rules) -> None:
-        """Now and then: it goes through all nodes, and a mistake of a minute ago is still one."""
-        if "announced" not in rules.upgrade_signals or self._clock.monotonic() < self._due:
-            return
-        self._due = self._clock.monotonic() + ANNOUNCEMENTS_SECONDS
-        wrong = problems(cluster, rules.namespace)
-        for why in wrong:
-            if why not in self._known:
-                log.warning("announced upgrade ignored", why=why)
-        self._known = wrong
-
-
 def rules_of(settings: Settings) -> Rules:
     return Rules(
         namespace=settings.namespace,
@@ -354,6 +329,14 @@ def rules_of(settings: Settings) -> Rules:
         own_node=settings.node_name or "",
         serves=frozenset(settings.serves),
         fence_check_pause=timedelta(seconds=settings.fence_check_seconds),
+        failover=FailoverRules(
+            serves_policies=settings.pod_failover_policies == "on",
+            max_unhealthy=read_amount(settings.failover_max_unhealthy),
+            dwell=timedelta(seconds=settings.failover_dwell_seconds),
+            shortest_dwell=timedelta(seconds=settings.failover_shortest_dwell_seconds),
+            proofs=frozenset(Grade(one) for one in settings.failover_proofs),
+            allowed_proofs=frozenset(settings.failover_allowed_proofs),
+        ),
     )
 
 

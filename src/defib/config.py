@@ -25,6 +25,7 @@ from defib.forms import (
     Listed,
     Name,
     Number,
+    Share,
     duration,
 )
 
@@ -40,6 +41,7 @@ UPGRADE_SIGNALS = (
     "cluster-api",
 )
 
+PROOFS = ("A", "B", "C", "D", "None")
 SERVABLE = ("machine-annotation", "metal3-remediation", "machine-health-check")
 
 
@@ -160,6 +162,50 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             Duration("10s", "1d"),
         ),
     ] = 600.0
+    pod_failover_policies: Annotated[
+        Literal["on", "off"],
+        About(
+            "With on, PodFailoverPolicies are served: pods that they select leave a failed node at once. "
+            "With off, each of them says that it is not.",
+            Choice(("on", "off")),
+        ),
+    ] = "on"
+    failover_max_unhealthy: Annotated[
+        str,
+        About(
+            "Of how many failed nodes the pods are moved at a time for PodFailoverPolicies. The others wait, and it is told.",
+            Share(),
+        ),
+    ] = "49%"
+    failover_dwell_seconds: Annotated[
+        float,
+        About(
+            "How long a node must have been not ready before a PodFailoverPolicy counts it as failed, where it does not say.",
+            Duration("0s", "1d"),
+        ),
+    ] = 0.0
+    failover_shortest_dwell_seconds: Annotated[
+        float,
+        About(
+            "The same, as a limit: a PodFailoverPolicy that asks for less gets this.",
+            Duration("0s", "1d"),
+        ),
+    ] = 0.0
+    failover_proofs: Annotated[
+        tuple[str, ...],
+        About(
+            "Which proofs that a node is down are good enough for pods that must not run twice, where a PodFailoverPolicy "
+            "does not say: A (power read as off), B (storage fenced), C (time), D (a person).",
+            Listed(PROOFS[:-1], may_be_none=False),
+        ),
+    ] = ("A", "B")
+    failover_allowed_proofs: Annotated[
+        tuple[str, ...],
+        About(
+            "What a PodFailoverPolicy may accept as such a proof. None is that no proof is needed.",
+            Listed(PROOFS, may_be_none=False),
+        ),
+    ] = PROOFS
     log_format: Annotated[
         Literal["auto", "json", "pretty"],
         About(

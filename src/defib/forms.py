@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from defib.model.amount import read_amount
+
 PORT_MAX = 65535
 ANY_HOST = "0.0.0.0"  # noqa: S104  a pod's probes come from the node, so from outside
 
@@ -92,6 +94,17 @@ class Number(msgspec.Struct, frozen=True):
         return number
 
 
+class Share(msgspec.Struct, frozen=True):
+    allowed: str = "a number of nodes, or a share of all from 1% to 100%"
+    placeholder: str = "AMOUNT"
+
+    def read(self, value: object) -> str:
+        amount = read_amount(value)
+        if amount.value == 0:
+            raise ValueError
+        return str(amount)
+
+
 class Duration(msgspec.Struct, frozen=True):
     at_least: str
     at_most: str
@@ -113,16 +126,19 @@ class Listed(msgspec.Struct, frozen=True):
 
     options: tuple[str, ...]
     placeholder: str = "NAMES"
+    may_be_none: bool = True
 
     @property
     def allowed(self) -> str:
-        return f"none, or some of {', '.join(self.options)}, separated by commas"
+        return f"{'none, or ' if self.may_be_none else ''}some of {', '.join(self.options)}, separated by commas"
 
     def read(self, value: object) -> tuple[str, ...]:
         names = value.split(",") if isinstance(value, str) else value
-        if names == ["none"]:
+        if names == ["none"] and self.may_be_none:
             return ()
         if not isinstance(names, list) or not all(name in self.options for name in names):
+            raise ValueError
+        if not names and not self.may_be_none:
             raise ValueError
         return tuple(dict.fromkeys(names))
 

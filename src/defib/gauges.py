@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 
+from defib.decide.failover.plan import Failover
 from defib.decide.plan import Plan
 from defib.decide.remediators import OwnWork
 from defib.model.cluster import Cluster
+from defib.model.failover_policy import State
 from defib.model.incident import NodeIncident, Phase
 from defib.model.pod import PODS_ON
 from defib.observe.cache import HEARTBEATS_NAME, LOCKS_NAME
@@ -28,6 +30,7 @@ class Gauges:
         self._show_checks(plan)
         self._show_incidents(cluster.incidents())
         self._metrics.fences(own.readiness.ready, own.readiness.checked_at)
+        self._show_failover(own.failover)
         self._metrics.left_behind(self._drivers.left_behind)
 
     def _show_cache(self, cluster: Cluster) -> None:
@@ -63,6 +66,14 @@ class Gauges:
             )
         self._metrics.checked(counts)
         self._metrics.ongoing(ongoing)
+
+    def _show_failover(self, failover: Failover) -> None:
+        remembered = (*failover.policies.todo.judged.values(), *failover.remediations.judged.values())
+        waiting = {pod.uid for judged in remembered for pod in judged.sorted.waiting}
+        held: Counter[str] = Counter()
+        for look in failover.policies.looks.values():
+            held.update({entry.reason for entry in look.look.entries.values() if entry.state is State.HELD})
+        self._metrics.failover(len(waiting), held)
 
     def _show_incidents(self, incidents: Mapping[str, NodeIncident]) -> None:
         """Those that are closed stay, one for each node that ever failed: they are counted again only after a change."""

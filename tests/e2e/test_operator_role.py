@@ -3,6 +3,7 @@
 import asyncio
 from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,10 @@ from defib.kube.kinds import (
 )
 from testbed.cluster import ControlPlane
 from testbed.programs import Programs
+from testbed.settings import Settings, TokenUser
 from tests.check_corpus import a_check, simple
 from tests.contract.api_server.steps import eventually, raw
+from tests.failover_corpus import EV_12, SEED, a_policy
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(90, func_only=True), pytest.mark.asyncio(loop_scope="module")]
 
@@ -38,21 +41,33 @@ PATIENCE_SECONDS = 20.0
 CLUSTER_ROLES = unstructured("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
 SECRETS = unstructured("", "v1", "secrets", "Secret", namespaced=True)
 PODS = unstructured("", "v1", "pods", "Pod", namespaced=True)
+CLAIMS = unstructured("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True)
+ATTACHMENTS = unstructured("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
+POLICIES = unstructured("defib.dev", "v1alpha1", "podfailoverpolicies", "PodFailoverPolicy", namespaced=True)
+ROLE_BINDINGS = unstructured("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", namespaced=True)
 
 READ = "get list watch"
 WRITE = "create patch delete"
 VERBS = f"{READ} {WRITE} update deletecollection bind escalate impersonate".split()
 PLACES = ("", "default", "defib-system", "medik8s-leases", "kube-node-lease", "kube-system")
 
+# A team, and which of the roles that Kubernetes ships each has in the namespace of its application. They have no others.
+SHOP = "shop"
+TEAM = {"viewer": "view", "editor": "edit", "owner": "admin"}
+
 # Everywhere, whatever the namespace.
 ANYWHERE = {
     "nodes": f"{READ} patch delete",
     "pods": f"{READ} delete",
     "pods/status": "patch",
-    "volumeattachments.storage.k8s.io": READ,
+    "persistentvolumeclaims": "get",
+    "volumeattachments.storage.k8s.io": f"{READ} delete",
+    "events": "create",
     "namespaces": "create",
     "nodehealthchecks.remediation.medik8s.io": f"{READ} create",
     "nodehealthchecks/status.remediation.medik8s.io": "patch",
+    "podfailoverpolicies.defib.dev": READ,
+    "podfailoverpolicies/status.defib.dev": "patch",
     "podfailoverremediationtemplates.defib.dev": f"{READ} create",
     "podfailoverremediations.defib.dev": f"{READ} {WRITE} update",
     "podfailoverremediations/status.defib.dev": "get patch",
@@ -79,7 +94,6 @@ THERE = {
     ("kube-node-lease", "leases.coordination.k8s.io"): READ,
     ("defib-system", "configmaps"): READ,
     ("defib-system", "secrets"): "get",
-    ("default", "events"): "create",
 }
 # What an intruder would like.
 NEVER = (
@@ -89,6 +103,7 @@ NEVER = (
     *("roles.rbac.authorization.k8s.io", "rolebindings.rbac.authorization.k8s.io"),
     *("clusterroles.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io"),
     *("customresourcedefinitions.apiextensions.k8s.io", "volumeattachments/status.storage.k8s.io"),
+    *("persistentvolumeclaims/status", "podfailoverpolicies/finalizers.defib.dev"),
     *("validatingadmissionpolicies.admissionregistration.k8s.io", "certificatesigningrequests.certificates.k8s.io"),
     *("machines/status.machine.openshift.io", "kubeadmcontrolplanes/status.controlplane.cluster.x-k8s.io"),
     # Those are in deploy/metal3.yaml, which is for whoever wants it.
@@ -99,8 +114,9 @@ NEVER = (
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(programs: Programs) -> AsyncIterator[ControlPlane]:
-    """With its controllers: one of them adds up the rights that remediators bring along."""
-    async with ControlPlane(programs) as cluster:
+    """With its controllers: one of them adds up the rights that remediators bring along, and those of teams."""
+    settings = Settings(token_users=tuple(TokenUser(name) for name in TEAM))
+    async with ControlPlane(programs, settings) as cluster:
         await cluster.wait_for_namespace("default")
         assert "Warning" not in await applied(cluster), "the pod breaks the rules of its namespace"
         yield cluster
@@ -128,6 +144,22 @@ async def operator(cluster: ControlPlane, admin: Client) -> AsyncIterator[Client
     await eventually(lambda: may(client, "create", "events", "default"), within=PATIENCE_SECONDS)
     yield client
     await client.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def team(cluster: ControlPlane, admin: Client) -> AsyncIterator[dict[str, Client]]:
+    await admin.create(NAMESPACES, {"metadata": {"name": SHOP}})
+    team = {name: await a_client(cluster.token_kubeconfig(name)) for name in TEAM}
+    for name, client in team.items():
+        subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": name}
+        role = {"kind": "ClusterRole", "apiGroup": "rbac.authorization.k8s.io", "name": TEAM[name]}
+        binding = {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]}
+        await admin.create(ROLE_BINDINGS, binding, namespace=SHOP)
+        verb = "watch" if name == "viewer" else "deletecollection"
+        await eventually(partial(may, client, verb, "podfailoverpolicies.defib.dev", SHOP), within=PATIENCE_SECONDS)
+    yield team
+    for client in team.values():
+        await client.close()
 
 
 async def a_client(kubeconfig: Path) -> Client:
@@ -288,3 +320,65 @@ async def test_the_operator_can_see_its_brake_and_the_pods(operator: Client) -> 
     brakes = await operator.list_all(CONFIG_MAPS, Scope(namespace="defib-system"))
     assert "defib-brake" not in {one.name for one in brakes.items}
     assert (await operator.list_all(PODS, Scope(namespace="defib-system"))).version
+
+
+async def test_the_operator_reports_on_policies_where_they_are_and_does_not_change_them(
+    admin: Client, operator: Client, team: dict[str, Client]
+) -> None:
+    policy = await team["editor"].create(POLICIES, a_policy(SEED, "told"), namespace=SHOP)
+    patch = Merge({"metadata": {"uid": policy.uid}, "status": {"proofs": "A or B", "moved": 3}})
+    told = await operator.patch(POLICIES.of(policy), patch, subresource="status")
+    assert told.status == {"proofs": "A or B", "moved": 3}
+    about = {"apiVersion": POLICIES.api_version, "kind": POLICIES.name, "name": policy.name, "namespace": SHOP}
+    event = {"metadata": {"name": "e1"}, "involvedObject": about, "reason": "Moved", "type": "Normal"}
+    await operator.create(EVENTS, event, namespace=SHOP)
+    assert (await admin.get(EVENTS.at("e1", SHOP))).name == "e1"
+    with pytest.raises(Forbidden):
+        await operator.patch(POLICIES.of(policy), Merge({"spec": {"acceptedProofs": ["None"]}}))
+    with pytest.raises(Forbidden):
+        await operator.delete(POLICIES.of(policy), Deletion(uid=policy.uid))
+
+
+async def test_the_operator_reads_claims_by_name_and_takes_attachments_away(
+    admin: Client, operator: Client, team: dict[str, Client]
+) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim = await team["editor"].create(CLAIMS, {"metadata": {"name": "data-0"}, "spec": spec}, namespace=SHOP)
+    assert (await operator.get(CLAIMS.of(claim))).uid == claim.uid
+    with pytest.raises(Forbidden):
+        await operator.delete(CLAIMS.of(claim), Deletion(uid=claim.uid))
+    with pytest.raises(Forbidden):
+        await operator.list_all(CLAIMS, Scope(namespace=SHOP))
+    held = {"attacher": "csi.example.com", "nodeName": "n1", "source": {"persistentVolumeName": "pv-0"}}
+    attachment = await admin.create(ATTACHMENTS, {"metadata": {"name": "a1"}, "spec": held})
+    with pytest.raises(Forbidden):
+        await operator.patch(ATTACHMENTS.of(attachment), Merge({"metadata": {"labels": {"a": "b"}}}))
+    await operator.delete(ATTACHMENTS.of(attachment), Deletion(uid=attachment.uid))
+
+
+async def test_who_edits_a_namespace_owns_its_policies_and_who_views_it_sees_them(team: dict[str, Client]) -> None:
+    for name in ("editor", "owner"):
+        client = team[name]
+        policy = await client.create(POLICIES, a_policy(SEED, f"by-{name}"), namespace=SHOP)
+        policy = await client.patch(POLICIES.of(policy), Merge({"spec": EV_12}))
+        assert policy.spec == EV_12
+        assert (await team["viewer"].get(POLICIES.of(policy))).spec == EV_12
+        with pytest.raises(Forbidden):
+            await client.patch(POLICIES.of(policy), Merge({"status": {"moved": 7}}), subresource="status")
+        with pytest.raises(Forbidden):
+            await client.create(POLICIES, a_policy(SEED), namespace="default")
+        await client.delete(POLICIES.of(policy), Deletion(uid=policy.uid))
+
+
+async def test_a_team_may_do_exactly_that_with_policies_and_nothing_with_what_is_for_nodes(
+    team: dict[str, Client],
+) -> None:
+    every = f"{READ} {WRITE} update deletecollection".split()
+    wanted = {"viewer": READ.split(), "editor": every, "owner": every}
+    others = ("podfailoverpolicies/status", "podfailoverremediations", "podfailoverremediationtemplates")
+    for name, client in team.items():
+        for place in (SHOP, "default", ""):
+            allowed = [verb for verb in VERBS if await may(client, verb, "podfailoverpolicies.defib.dev", place)]
+            assert set(allowed) == set(wanted[name] if place == SHOP else ()), f"{name} in {place!r}"
+        for what in (*others, "powercycleremediations", "nodeincidents"):
+            assert not [verb for verb in VERBS if await may(client, verb, f"{what}.defib.dev", SHOP)]

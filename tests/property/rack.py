@@ -16,6 +16,7 @@ from defib.decide.rules import Rules
 from defib.model import medik8s
 from defib.model.action import (
     Action,
+    DeleteAttachment,
     DeleteNode,
     Failure,
     FreePod,
@@ -62,6 +63,7 @@ class Rack:
             name: a_node(name, labels=(role if name in masters else {}) | {"rack": "7"}) for name in self.machines
         }
         self.pods = {name: {f"d/p-{name}": _pod(name)} for name in self.machines}
+        self.attachments = {f"va-{name}": _attachment(name) for name in self.machines}
         self.remediations: dict[str, Unstructured] = {}
         self.incidents: dict[str, NodeIncident] = {}
         self.locks: dict[str, Lease] = {}
@@ -87,7 +89,7 @@ class Rack:
             others={
                 REMEDIATIONS: dict(self.remediations),
                 INCIDENTS: dict(self.incidents),
-                "volumeattachments": {},
+                "volumeattachments": dict(self.attachments),
                 "configmaps": {},
                 **{pods_on(name): dict(pods) for name, pods in self.pods.items()},
             },
@@ -220,6 +222,8 @@ class Rack:
                 self._restore(action)
             case FreePod():
                 self._free(action)
+            case DeleteAttachment():
+                self._detach(action)
             case HoldLock() | ReleaseLock():
                 self._lock(action)
 
@@ -331,6 +335,11 @@ class Rack:
             del self.pods[action.node][key]
             self._next()
 
+    def _detach(self, action: DeleteAttachment) -> None:
+        if self._may_destroy(action.incident) and action.name in self.attachments:
+            del self.attachments[action.name]
+            self._next()
+
     def _lock(self, action: HoldLock | ReleaseLock) -> None:
         if isinstance(action, ReleaseLock):
             self.locks.pop(f"{action.namespace}/{action.name}", None)
@@ -372,6 +381,10 @@ def merge(old: Any, patch: Any) -> Any:
 
 def _pod(node: str) -> Pod:
     return Pod(metadata=Meta(name=f"p-{node}", namespace="d", uid=f"pod-{node}"), spec=PodSpec(node_name=node))
+
+
+def _attachment(node: str) -> Unstructured:
+    return Unstructured(metadata=Meta(name=f"va-{node}", uid=f"va-{node}"), spec={"nodeName": node})
 
 
 def _lease(name: str, machine: Machine) -> Lease:

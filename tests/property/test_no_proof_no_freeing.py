@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from defib.decide.fencing.plan import Fencing, plan_fencing
 from defib.model.action import (
     Action,
+    DeleteAttachment,
     DeleteMachine,
     DeleteNode,
     FreePod,
@@ -41,7 +42,7 @@ change = msgspec.structs.replace
 def destroys(action: Action) -> bool:
     if isinstance(action, SwitchPower):
         return action.power is PowerState.OFF
-    return isinstance(action, TaintNode | DeleteNode | FreePod | DeleteMachine)
+    return isinstance(action, TaintNode | DeleteNode | FreePod | DeleteAttachment | DeleteMachine)
 
 
 class Judge:
@@ -52,7 +53,7 @@ class Judge:
 
     def __call__(self, rack: Rack, plan: Fencing) -> None:
         for action in plan.actions:
-            if isinstance(action, TaintNode | DeleteNode | FreePod):
+            if isinstance(action, TaintNode | DeleteNode | FreePod | DeleteAttachment):
                 status = rack.incidents[action.incident.name].status
                 if status.proof is None or status.phase is not Phase.FREEING:
                     self.wrong.append(action)
@@ -84,7 +85,7 @@ def test_what_is_freed_is_off(rack: Rack, ordeal: Ordeal) -> None:
     """I1, not by the record but by the machine: as long as nobody presses its button."""
 
     def watch(rack: Rack, plan: Fencing) -> None:
-        if any(isinstance(action, TaintNode | DeleteNode | FreePod) for action in plan.actions):
+        if any(isinstance(action, TaintNode | DeleteNode | FreePod | DeleteAttachment) for action in plan.actions):
             assert not rack.machines["n1"].is_on
 
     undergo(rack, ordeal, watch)
@@ -176,7 +177,7 @@ def test_two_orders_for_one_node_never_act_both(rack: Rack, ordeal: Ordeal) -> N
     def watch(rack: Rack, plan: Fencing) -> None:
         incidents = {incident.uid: incident for incident in rack.incidents.values()}
         for action in plan.actions:
-            if isinstance(action, SwitchPower | TaintNode | DeleteNode | FreePod):
+            if isinstance(action, SwitchPower | TaintNode | DeleteNode | FreePod | DeleteAttachment):
                 assert incidents[action.incident.uid].spec.node == "n1"
         causes = {action.cause.uid for action in plan.actions if isinstance(action, SwitchPower)}
         assert len(causes) <= 1

@@ -13,7 +13,7 @@ at 2s   annotate node of db-0 example.com/rack=7
         expect proof that node A within 20s
         expect that node gone within 5s
         expect never incident that node Cancelling for 2s  # although the check withdraws: it sees the Node gone
-        expect pod db-0 Ready elsewhere within 30s         # when the node is back, or after the wait for an unmount
+        expect pod db-0 Ready elsewhere within 5s
         expect disk of db-0 clean
         expect that node Ready within 20s
         expect that node annotated example.com/rack within 3s

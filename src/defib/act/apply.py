@@ -11,6 +11,7 @@ import msgspec
 
 from defib.act.defaults import add_default_check
 from defib.act.fencing import (
+    delete_attachment,
     delete_machine,
     delete_node,
     drop_incident,
@@ -24,7 +25,7 @@ from defib.act.locks import take_lock
 from defib.act.machines import ask_for_power_cycle, remediate_machine, replace_machine
 from defib.act.means import REQUEST_SECONDS, Means
 from defib.act.outcome import Done, Failed, Held, Outcome, Stale, Withheld
-from defib.act.pod_failover import move_pod, report_remediation, set_finalizers
+from defib.act.pod_failover import move_pod, read_claim, report_remediation, set_finalizers
 from defib.act.power import check_power, read_power, switch_power
 from defib.act.start import start_remediation
 from defib.kube.client import Deletion, JsonPatch, Merge
@@ -37,6 +38,7 @@ from defib.model.action import (
     AddDefaultCheck,
     CheckPower,
     ClearNodeAnnotation,
+    DeleteAttachment,
     DeleteMachine,
     DeleteNode,
     DropIncident,
@@ -47,6 +49,7 @@ from defib.model.action import (
     MovePod,
     OpenIncident,
     PowerCycleAction,
+    ReadClaim,
     ReadPower,
     ReleaseLock,
     ReportRemediation,
@@ -96,6 +99,8 @@ async def apply(means: Means, action: Action, mandate: Mandate) -> Outcome:  # n
             return await report_remediation(means, action)
         case MovePod():
             return await move_pod(means, action, mandate)
+        case ReadClaim():
+            return await read_claim(means, action)
         case AddDefaultCheck():
             return await add_default_check(means, action)
         case AskForPowerCycle():
@@ -131,6 +136,8 @@ async def apply_to_machine(means: Means, action: PowerCycleAction, mandate: Mand
             return await restore_node(means, action)
         case FreePod():
             return await free_pod(means, action, mandate)
+        case DeleteAttachment():
+            return await delete_attachment(means, action, mandate)
         case DeleteMachine():
             return await delete_machine(means, action, mandate)
 
@@ -248,7 +255,7 @@ async def write_status(means: Means, action: WriteStatus) -> Outcome:
 async def tell_event(means: Means, action: TellEvent) -> Outcome:
     try:
         event = await means.client.create(
-            EVENTS, event_body(action), namespace=EVENT_NAMESPACE, deadline=REQUEST_SECONDS
+            EVENTS, event_body(action), namespace=action.namespace or EVENT_NAMESPACE, deadline=REQUEST_SECONDS
         )
     except AlreadyExists:  # an earlier attempt whose answer was lost
         return Done()
@@ -263,12 +270,13 @@ def event_body(action: TellEvent) -> dict[str, Any]:
     message = f"{medik8s.EVENT_PREFIX}{action.message}".encode()[:MESSAGE_MAX].decode(errors="ignore")
     source = medik8s.EVENT_SOURCE if action.kind == CHECK else OUR_SOURCE
     return {
-        "metadata": {"name": f"{prefix}.{digest}", "namespace": EVENT_NAMESPACE},
+        "metadata": {"name": f"{prefix}.{digest}", "namespace": action.namespace or EVENT_NAMESPACE},
         "involvedObject": {
             "apiVersion": action.kind.api_version,
             "kind": action.kind.name,
             "name": action.check,
             "uid": action.uid,
+            **({"namespace": action.namespace} if action.namespace else {}),
         },
         "type": "Warning" if action.is_warning else "Normal",
         "reason": action.reason,

@@ -17,6 +17,7 @@ from defib.act.ledger import Ledger
 from defib.act.means import Means, Note
 from defib.act.news import News
 from defib.act.outcome import (
+    ClaimRead,
     Done,
     Failed,
     Held,
@@ -36,6 +37,7 @@ from defib.kube.errors import Forbidden, KubeError, Refused, ServerFailed, Throt
 from defib.model import medik8s
 from defib.model.action import (
     Action,
+    DeleteAttachment,
     DeleteMachine,
     DeleteNode,
     EndRemediation,
@@ -57,7 +59,7 @@ STATUS_PAUSE_SECONDS = 0.5
 TELLERS = 4  # Event objects must not take the place of remediations, however many there are
 UNTOLD_MAX = 1000
 TELLING_TRIES = 5
-HELD_BY_THE_BRAKE = StartRemediation | MovePod | TaintNode | DeleteNode | FreePod | DeleteMachine | MachineAction
+HELD_BY_THE_BRAKE = StartRemediation | MovePod | TaintNode | DeleteNode | FreePod | DeleteAttachment | DeleteMachine | MachineAction
 
 
 class Hooks(msgspec.Struct, frozen=True, kw_only=True):
@@ -309,7 +311,7 @@ def _why_again(outcome: Outcome) -> str:
 
 def _why(outcome: Outcome) -> str:
     match outcome:
-        case Done() | PowerRead() | PowerSwitched() | PowerChecked():
+        case Done() | PowerRead() | PowerSwitched() | PowerChecked() | ClaimRead():
             return ""
         case Held(by):
             return f"its lock is held by {by}"

@@ -55,6 +55,12 @@ class PowerChecked(msgspec.Struct, frozen=True):
     check: FenceCheck
 
 
+class ClaimRead(msgspec.Struct, frozen=True):
+    """The access modes of a PersistentVolumeClaim; none when it is gone."""
+
+    modes: frozenset[str]
+
+
 class Failed(msgspec.Struct, frozen=True):
     """It did not work. `may_pass`: a lost answer or a busy server, where the very same may work a moment later."""
 
@@ -64,4 +70,4 @@ class Failed(msgspec.Struct, frozen=True):
     forbidden: bool = False
 
 
-Outcome = Done | Stale | Held | Taken | Withheld | PowerRead | PowerSwitched | PowerChecked | Failed
+Outcome = Done | Stale | Held | Taken | Withheld | PowerRead | PowerSwitched | PowerChecked | ClaimRead | Failed

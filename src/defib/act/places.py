@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from defib.model.action import (
     Action,
     CheckPower,
+    DeleteAttachment,
     EndRemediation,
     FreePod,
     MovePod,
@@ -24,6 +25,7 @@ _RANKS: dict[type[Action], int] = {
     WriteStatus: 2,
     MovePod: 3,
     FreePod: 3,
+    DeleteAttachment: 3,
     CheckPower: 3,
     TellEvent: 3,
 }

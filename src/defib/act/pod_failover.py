@@ -5,11 +5,11 @@ from typing import Any
 import structlog
 
 from defib.act.means import REQUEST_SECONDS, Means
-from defib.act.outcome import Done, Outcome, Stale, Withheld
+from defib.act.outcome import ClaimRead, Done, Outcome, Stale, Withheld
 from defib.kube.client import Deletion, Merge
 from defib.kube.errors import Conflict, NotFound
-from defib.kube.kinds import NODE_INCIDENTS, NODES, PODS, Ref
-from defib.model.action import MovePod, ReportRemediation, SetFinalizers, Target
+from defib.kube.kinds import CLAIMS, NODE_INCIDENTS, NODES, PODS, Ref
+from defib.model.action import MovePod, ReadClaim, ReportRemediation, SetFinalizers, Target
 from defib.model.incident import INCIDENT
 from defib.model.mandate import Mandate
 from defib.model.node import Node
@@ -54,18 +54,25 @@ async def _where(means: Means, target: Target) -> Ref[Any] | None:
 
 
 async def move_pod(means: Means, action: MovePod, mandate: Mandate) -> Outcome:
-    """An ordinary deletion: the pod keeps its grace, and a kubelet that is alive after all ends it in order."""
+    """Unless it is forced, an ordinary deletion: a kubelet that is alive after all ends the pod in order."""
     node = await means.live(NODES.at(action.node))
     if why := why_it_stays(node, action):
         return Stale(why)
     if why := means.forbids_start(mandate):
         return Withheld(why)
     ref = PODS.at(action.name, action.namespace)
+    how = Deletion(uid=action.uid, grace_seconds=action.grace_seconds)
     try:
-        await means.client.delete(ref, Deletion(uid=action.uid), deadline=REQUEST_SECONDS)
+        await means.client.delete(ref, how, deadline=REQUEST_SECONDS)
     except (NotFound, Conflict):  # it is gone; a namesake is not our business
         return Done()
-    log.info("pod leaves its failed node", pod=f"{action.namespace}/{action.name}", node=action.node)
+    log.info(
+        "pod leaves its failed node",
+        pod=f"{action.namespace}/{action.name}",
+        node=action.node,
+        because=action.because,
+        forced=action.grace_seconds == 0,
+    )
     return Done()
 
 
@@ -75,4 +82,15 @@ def why_it_stays(node: Node | None, action: MovePod) -> str:
         return f"node {action.node} is gone"
     if node.uid != action.node_uid:
         return f"node {action.node} is another one now"
-    return f"node {action.node} is ready again" if node.ready == "True" else ""
+    if node.ready != "True":
+        return ""
+    if node.taint_among(action.taints) is None:
+        return f"node {action.node} is ready again"
+    return f"node {action.node} is alive, and nothing is forced there" if action.grace_seconds == 0 else ""
+
+
+async def read_claim(means: Means, action: ReadClaim) -> Outcome:
+    """One that is not there has no modes, so nobody shares it."""
+    claim = await means.live(CLAIMS.at(action.name, action.namespace))
+    modes = (claim.spec or {}).get("accessModes") if claim is not None else None
+    return ClaimRead(frozenset(mode for mode in modes or () if isinstance(mode, str)))

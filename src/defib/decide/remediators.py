@@ -5,6 +5,8 @@ from datetime import datetime
 
 import msgspec
 
+from defib.decide.failover.plan import NOTHING as NO_FAILOVER
+from defib.decide.failover.plan import Failover, plan_failover
 from defib.decide.fencing.plan import NOTHING as NO_FENCING
 from defib.decide.fencing.plan import Fencing, plan_fencing
 from defib.decide.fencing.readiness import NOTHING as NO_READINESS
@@ -12,15 +14,19 @@ from defib.decide.fencing.readiness import Readiness, plan_readiness
 from defib.decide.machine_health.plan import NOTHING as NO_MACHINE_HEALTH
 from defib.decide.machine_health.plan import MachineHealth, plan_machine_health
 from defib.decide.plan import Plan
-from defib.decide.pod_failover import NOTHING as NO_FAILOVER
-from defib.decide.pod_failover import Failover, plan_failover
 from defib.decide.rules import Rules
-from defib.model import pod_failover, power_cycle
+from defib.model import failover_policy, pod_failover, power_cycle
 from defib.model.action import Action
 from defib.model.cluster import Cluster, Wanted
 from defib.model.health_check import KindRef
 
-_ALWAYS = (pod_failover.REMEDIATION, pod_failover.TEMPLATE, power_cycle.REMEDIATION, power_cycle.TEMPLATE)
+_ALWAYS = (
+    failover_policy.POLICY,
+    pod_failover.REMEDIATION,
+    pod_failover.TEMPLATE,
+    power_cycle.REMEDIATION,
+    power_cycle.TEMPLATE,
+)
 
 
 class OwnWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +47,8 @@ class OwnWork(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def moments(self) -> tuple[datetime, ...]:
         """When to look again even if nothing changes."""
-        moments = (self.failover.wake_at, self.fencing.wake_at, self.readiness.wake_at, self.machine_health.wake_at)
+        others = (self.fencing.wake_at, self.readiness.wake_at, self.machine_health.wake_at)
+        moments = (*self.failover.moments, *others)
         return tuple(moment for moment in moments if moment is not None)
 
     @property
@@ -57,7 +64,7 @@ NO_WORK = OwnWork()
 def plan_own_work(cluster: Cluster, rules: Rules, plan: Plan, before: OwnWork = NO_WORK) -> OwnWork:
     readiness = plan_readiness(cluster, rules, plan, before.readiness)
     return OwnWork(
-        failover=plan_failover(cluster, rules, before.failover),
+        failover=plan_failover(cluster, rules, plan.checks, before.failover),
         fencing=plan_fencing(cluster, rules, before.fencing, readiness),
         machine_health=plan_machine_health(cluster, rules),
         readiness=readiness,

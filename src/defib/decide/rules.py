@@ -5,6 +5,20 @@ from datetime import timedelta
 import msgspec
 
 from defib.model import medik8s
+from defib.model.amount import Amount
+from defib.model.incident import Grade
+from defib.model.pod_failover import USUAL_PROOFS
+
+
+class FailoverRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What the cluster operator says about PodFailoverPolicies: what holds where they say nothing, and what they may."""
+
+    serves_policies: bool = True
+    max_unhealthy: Amount = Amount(49, is_percent=True)
+    dwell: timedelta = timedelta()
+    shortest_dwell: timedelta = timedelta()
+    proofs: frozenset[Grade] = USUAL_PROOFS
+    allowed_proofs: frozenset[str] = frozenset({*Grade, "None"})
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,6 +30,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     own_node: str = ""  # the node on which this replica runs, if it knows
     serves: frozenset[str] = frozenset()  # triggers of other projects that are served too
     fence_check_pause: timedelta = timedelta(minutes=10)  # how often the power path of each covered node is tried
+    failover: FailoverRules = FailoverRules()
 
 
 # As upstream has them: how long a remediation may take where nobody says, how much longer its lock lasts, how many

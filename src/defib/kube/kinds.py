@@ -101,3 +101,6 @@ def metadata_only(kind: Kind[R]) -> Kind[Resource]:
 
 def unstructured(group: str, version: str, plural: str, name: str, *, namespaced: bool) -> Kind[Unstructured]:
     return Kind(group=group, version=version, plural=plural, name=name, namespaced=namespaced, type=Unstructured)
+
+
+CLAIMS = unstructured("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True)

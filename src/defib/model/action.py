@@ -9,6 +9,8 @@ from defib.model import medik8s
 from defib.model.health_check import KindRef, TemplateRef
 from defib.model.lock import Claim
 from defib.model.machine_action import MachineAction
+from defib.model.pod_action import MovePod as MovePod  # noqa: PLC0414  one of all actions
+from defib.model.pod_action import ReadClaim as ReadClaim  # noqa: PLC0414  the same
 from defib.model.power import PowerPath, PowerState
 from defib.model.saved import Saved
 from defib.model.target import Because as Because  # noqa: PLC0414  part of what an action says
@@ -105,7 +107,7 @@ class ClearNodeAnnotation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TellEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Say something once, about a NodeHealthCheck or an incident; the same news at the same moment is one event."""
+    """Say something once, about a NodeHealthCheck, an incident, a policy; the same news at the same moment is one event."""
 
     check: str  # the name of what it is about
     uid: str
@@ -114,10 +116,11 @@ class TellEvent(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     at: datetime
     kind: KindRef = CHECK
+    namespace: str = ""  # of what it is about
 
     @property
     def key(self) -> str:
-        return f"event {self.check} {self.reason} {self.message}"
+        return f"event {self.namespace}/{self.check} {self.reason} {self.message}"
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,20 +170,6 @@ class ReportRemediation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         return f"report {self.target.uid}"
-
-
-class MovePod(msgspec.Struct, frozen=True, kw_only=True):
-    """Read the node live and, while it is not ready, delete a pod of it, so that its controller makes another one."""
-
-    node: str
-    node_uid: str
-    namespace: str
-    name: str
-    uid: str
-
-    @property
-    def key(self) -> str:
-        return f"move {self.uid}"
 
 
 class OpenIncident(msgspec.Struct, frozen=True, kw_only=True):
@@ -315,6 +304,19 @@ class FreePod(msgspec.Struct, frozen=True, kw_only=True):
         return f"free {self.uid}"
 
 
+class DeleteAttachment(msgspec.Struct, frozen=True, kw_only=True):
+    """Have a volume detached from a machine that is down. Only with a proof, as above."""
+
+    incident: Target
+    node: str
+    name: str
+    uid: str
+
+    @property
+    def key(self) -> str:
+        return f"detach {self.uid}"
+
+
 class DeleteMachine(msgspec.Struct, frozen=True, kw_only=True):
     """Hand a machine that cannot be recovered to whoever replaces it: mark its host, then delete it."""
 
@@ -353,6 +355,7 @@ PowerCycleAction = (
     | DeleteNode
     | RestoreNode
     | FreePod
+    | DeleteAttachment
     | DeleteMachine
 )
 
@@ -368,6 +371,7 @@ Action = (
     | SetFinalizers
     | ReportRemediation
     | MovePod
+    | ReadClaim
     | PowerCycleAction
     | MachineAction
     | AddDefaultCheck

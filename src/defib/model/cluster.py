@@ -73,6 +73,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     failures: Mapping[str, Failure] = {}  # by the key of an action
     power: Mapping[str, PowerSeen] = {}  # by the UID of an incident
     fences: Mapping[str, FenceCheck] = {}  # by node, when its power was last tried
+    claims: Mapping[str, frozenset[str]] = {}  # access modes of claims that somebody had to know, by namespace/name
     server: tuple[int, int] = (0, 0)  # the API server's version; zero when nobody has asked
 
     def heartbeat_of(self, node: str) -> Lease | None:

@@ -29,6 +29,8 @@ OUT_OF_SERVICE = (
 )
 OUT_OF_SERVICE_TAINT = Taint(key=OUT_OF_SERVICE, value="nodeshutdown", effect="NoExecute")
 
+_HARSH = ("NoSchedule", "NoExecute")
+
 
 class NodeSpec(Wire, frozen=True):
     unschedulable: bool = False
@@ -58,6 +60,11 @@ class Node(Resource, frozen=True):
         """`True`, `False` or `Unknown`, as the Ready condition says; a node without one is Unknown."""
         condition = self.condition("Ready")
         return condition.status if condition else "Unknown"
+
+    def taint_among(self, keys: tuple[str, ...]) -> Taint | None:
+        """The first that keeps pods away or drives them out, with one of these keys; "*" is any."""
+        taints = self.spec.taints or ()
+        return next((one for one in taints if one.effect in _HARSH and (one.key in keys or "*" in keys)), None)
 
     @property
     def zone(self) -> str:

@@ -42,6 +42,16 @@ class Pod(Resource, frozen=True):
         return next((owner for owner in self.metadata.owner_references or () if owner.controller), None)
 
     @property
+    def is_bare(self) -> bool:
+        """Nobody would make another one."""
+        return self.controller is None and not self.is_mirror
+
+    @property
+    def is_of_daemon_set(self) -> bool:
+        """It belongs to its node, and is never put elsewhere."""
+        return self.controller is not None and self.controller.kind == "DaemonSet"
+
+    @property
     def is_leaving(self) -> bool:
         return self.metadata.deletion_timestamp is not None
 
@@ -68,10 +78,16 @@ class Pod(Resource, frozen=True):
         )
 
     @property
-    def holds_data(self) -> bool:
-        """Whether a second copy of it could reach for the same data."""
+    def claims(self) -> tuple[str, ...]:
+        """The names of the PersistentVolumeClaims that it uses; of its own namespace."""
+        sources = (volume.get("persistentVolumeClaim") for volume in self.spec.volumes or ())
+        return tuple(str(source.get("claimName", "")) for source in sources if isinstance(source, dict))
+
+    @property
+    def holds_data_itself(self) -> bool:
+        """Whether a second copy of it could reach for the same data, other than by a claim."""
         sources = {source for volume in self.spec.volumes or () for source in volume if source != "name"}
-        return not sources <= _SHARED_BY_COPIES
+        return not sources <= _SHARED_BY_COPIES | {"persistentVolumeClaim"}
 
 
 def pods_on(node: str) -> str:

@@ -23,6 +23,7 @@ from defib.telemetry.series import Counts, OfChecks, OfFences, OfNodes, Ongoing
 CONTENT_TYPE = prometheus_client.CONTENT_TYPE_PLAIN_0_0_4
 REQUEST_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 PASS_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+MOVE_BUCKETS = (0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 UNHEALTHY_BUCKETS = (30.0, 60.0, 120.0, 180.0, 240.0, 300.0, 600.0, 1200.0, 2400.0, 3600.0)
 
 
@@ -176,6 +177,31 @@ INCIDENT_SINCE = Metric(
     type="gauge",
     help="Since when (Unix time) the oldest of the open incidents has been open; 0 when there is none.",
 )
+PODS_MOVED = Metric(
+    name="defib_pods_moved_total",
+    type="counter",
+    labels=("how",),
+    help=(
+        "Pods that were deleted so that they run elsewhere: graceful, forced, or freed (their node was proved to be down)."
+    ),
+)
+POD_MOVE_SECONDS = Metric(
+    name="defib_pod_move_seconds",
+    type="histogram",
+    buckets=MOVE_BUCKETS,
+    help="How long after its node had failed a pod was deleted, where no proof had to be waited for. Node times are whole seconds.",
+)
+PODS_WAITING = Metric(
+    name="defib_pods_waiting_for_proof",
+    type="gauge",
+    help="Pods of failed nodes that PodFailoverPolicies or PodFailoverRemediations would move, and that must not run twice.",
+)
+FAILOVER_HELD = Metric(
+    name="defib_failover_held_nodes",
+    type="gauge",
+    labels=("reason",),
+    help="Failed nodes with pods that PodFailoverPolicies would move and something holds back, by the reason; absent while none is.",
+)
 LEFT_BEHIND = Metric(
     name="defib_power_calls_left_behind",
     type="gauge",
@@ -206,6 +232,10 @@ METRICS = (
     FENCE_CHECKED,
     INCIDENTS,
     INCIDENT_SINCE,
+    PODS_MOVED,
+    POD_MOVE_SECONDS,
+    PODS_WAITING,
+    FAILOVER_HELD,
     LEFT_BEHIND,
 )
 
@@ -240,6 +270,10 @@ class Metrics:
         self._fence_checked = self._gauge(FENCE_CHECKED)
         self._incidents = self._gauge(INCIDENTS)
         self._incident_since = self._gauge(INCIDENT_SINCE)
+        self._pods_moved = self._counter(PODS_MOVED)
+        self._pod_move_seconds = self._histogram(POD_MOVE_SECONDS)
+        self._pods_waiting = self._gauge(PODS_WAITING)
+        self._failover_held = self._gauge(FAILOVER_HELD)
         self._left_behind = self._gauge(LEFT_BEHIND)
         self._gauge(BUILD).labels(__version__, platform.python_version()).set(1)
 
@@ -296,6 +330,18 @@ class Metrics:
         """Which nodes could be fenced, and when any was last tried. A node that is not among them is forgotten."""
         self._of_fences.set(ready)
         self._fence_checked.set(checked_at.timestamp() if checked_at is not None else 0)
+
+    def pod_moved(self, how: str, seconds: float | None = None) -> None:
+        """Of one whose node had to be proved down, the seconds say nothing."""
+        self._pods_moved.labels(how).inc()
+        if seconds is not None:
+            self._pod_move_seconds.observe(seconds)
+
+    def failover(self, waiting: int, held: Mapping[str, int]) -> None:
+        self._pods_waiting.set(waiting)
+        self._failover_held.clear()
+        for reason, nodes in held.items():
+            self._failover_held.labels(reason).set(nodes)
 
     def incidents(self, phases: Mapping[str, int], oldest: datetime | None) -> None:
         """How many are open in each phase, and since when the oldest is."""

@@ -6,13 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from defib.act.fencing import TRIES
+from defib.act.fencing import ATTACHMENTS, TRIES
 from defib.act.outcome import Done, Stale, Withheld
 from defib.kube.client import Deletion, Merge
-from defib.kube.errors import KubeError, ServerFailed
+from defib.kube.errors import Forbidden, KubeError, ServerFailed
 from defib.kube.kinds import NODE_INCIDENTS, PODS
 from defib.model.action import (
     Action,
+    DeleteAttachment,
     DeleteMachine,
     DeleteNode,
     DropIncident,
@@ -69,6 +70,17 @@ def freeing(scene: Scene, name: str = "db-0") -> FreePod:
     return FreePod(incident=scene.incident, node="n1", namespace="default", name=name, uid=uid)
 
 
+def detaching(scene: Scene, node: str = "n1", **meta: Any) -> DeleteAttachment:
+    spec = {"attacher": "csi.example.com", "nodeName": node, "source": {"persistentVolumeName": "pv-1"}}
+    scene.stage.server.put(str(ATTACHMENTS), {"metadata": {"name": "va-1", **meta}, "spec": spec})
+    uid = scene.stage.uid(str(ATTACHMENTS), "va-1")
+    return DeleteAttachment(incident=scene.incident, node="n1", name="va-1", uid=uid)
+
+
+def attachment(scene: Scene) -> Any:
+    return scene.stored(str(ATTACHMENTS), "va-1")
+
+
 async def shows(scene: Scene, **status: Any) -> None:
     """The kubelet says so of its pod."""
     await scene.stage.world.patch(PODS.at("db-0", "default"), Merge({"status": status}), subresource="status")
@@ -105,7 +117,7 @@ UNPROVED: list[tuple[Change, str]] = [
     (is_gone, "NodeIncident n1 has gone on since"),
     (is_another, "NodeIncident n1 has gone on since"),
 ]
-DESTROYERS: list[Callable[[Scene], Action]] = [taint, deletion, freeing]
+DESTROYERS: list[Callable[[Scene], Action]] = [taint, deletion, freeing, detaching]
 
 
 @pytest.mark.parametrize("destroyer", DESTROYERS)
@@ -342,6 +354,88 @@ def test_a_node_that_is_gone_already_is_done_and_one_that_always_changes_is_left
         assert await scene.do(action) == Done()
         await scene.stage.remove_node("n1")
         assert await scene.do(action) == Done()
+
+    fence(story)
+
+
+# Volumes
+
+
+def test_a_volume_is_detached_by_whoever_attached_it() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.proved()
+        action = detaching(scene, finalizers=["external-attacher/csi-example-com"])
+        assert await scene.do(action) == Done()
+        assert attachment(scene)["metadata"]["deletionTimestamp"]
+        assert attachment(scene)["metadata"]["finalizers"] == ["external-attacher/csi-example-com"]
+        assert await scene.do(action) == Done(), "what is on its way is not deleted again"
+        assert scene.writes() == ["delete volumeattachments 200"]
+
+    fence(story)
+
+
+def test_an_attachment_that_is_gone_is_done_and_a_namesake_is_left_alone() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.proved()
+        action = detaching(scene)
+        await scene.remove(ATTACHMENTS.at("va-1"))
+        assert await scene.do(action) == Done()
+        detaching(scene)
+        assert await scene.do(action) == Done()
+        assert attachment(scene) is not None
+        assert scene.writes() == []
+
+    fence(story)
+
+
+def test_a_namesake_that_is_attached_in_between_is_left_alone() -> None:
+    """Attachments are named after volume and node, so the next one there has the same name."""
+
+    async def story(scene: Scene) -> None:
+        await scene.proved()
+        action = detaching(scene)
+
+        async def happen() -> None:
+            await scene.remove(ATTACHMENTS.at("va-1"))
+            detaching(scene)
+
+        assert await scene.meanwhile(action, str(ATTACHMENTS), happen) == Done()
+        assert "deletionTimestamp" not in attachment(scene)["metadata"]
+        assert scene.writes() == ["delete volumeattachments 409"]
+
+    fence(story)
+
+
+def test_an_attachment_that_goes_in_between_is_done() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.proved()
+        action = detaching(scene)
+
+        async def happen() -> None:
+            await scene.remove(ATTACHMENTS.at("va-1"))
+
+        assert await scene.meanwhile(action, str(ATTACHMENTS), happen) == Done()
+        assert scene.writes() == ["delete volumeattachments 404"]
+
+    fence(story)
+
+
+def test_an_attachment_of_another_node_is_left_alone() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.proved()
+        assert await scene.do(detaching(scene, node="n2")) == Stale("attachment va-1 is of another node")
+        assert scene.writes() == []
+
+    fence(story)
+
+
+def test_that_we_may_not_detach_is_an_error_for_whoever_asked() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.proved()
+        action = detaching(scene)
+        scene.stage.fault(Fault(effect=Refuse(code=403), verbs=("delete",), resource=str(ATTACHMENTS)))
+        with pytest.raises(Forbidden):
+            await scene.do(action)
 
     fence(story)
 

@@ -15,7 +15,7 @@ from defib.decide.fencing.table import next_row
 from defib.model.action import Failure, Target
 from defib.model.cluster import Cluster, Served
 from defib.model.incident import Command, Grade, IncidentSpec, IncidentStatus, NodeIncident, Phase, PowerReading, Proof
-from defib.model.meta import Meta, Unstructured
+from defib.model.meta import Meta, OwnerReference, Unstructured
 from defib.model.metal3 import HOST
 from defib.model.node import OUT_OF_SERVICE_TAINT, Lease, LeaseSpec, Node, NodeSpec, Taint
 from defib.model.pod import Pod, PodSpec, PodStatus, Toleration, pods_on
@@ -94,8 +94,12 @@ def a_heartbeat(at: datetime | None) -> Lease:
     return Lease(metadata=Meta(name="n1", namespace="kube-node-lease"), spec=LeaseSpec(renew_time=at))
 
 
-def a_pod(name: str = "p", **fields: Any) -> Pod:
-    meta = {key: fields.pop(key) for key in ("annotations", "deletion_timestamp") if key in fields}
+def a_pod(name: str = "p", *, owner: str = "ReplicaSet", created: float = -60, **fields: Any) -> Pod:
+    """`owner` is the kind of its controller; none is a pod on its own."""
+    given = ("annotations", "deletion_timestamp")
+    meta: dict[str, Any] = {key: fields.pop(key) for key in given if key in fields}
+    owners = [OwnerReference(kind=owner, name="o", controller=True)] if owner else []
+    meta |= {"creation_timestamp": after(created), "owner_references": owners}
     spec = PodSpec(node_name="n1", priority=fields.pop("priority", 0), tolerations=fields.pop("tolerations", None))
     return Pod(
         metadata=Meta(name=name, namespace="d", uid=f"uid-{name}", **meta),
@@ -108,8 +112,9 @@ def tolerates_everything() -> list[Toleration]:
     return [Toleration(operator="Exists")]
 
 
-def an_attachment(node: str) -> Unstructured:
-    return Unstructured(metadata=Meta(name=f"va-{node}", uid=f"va-{node}"), spec={"nodeName": node})
+def an_attachment(node: str, *, created: float = -60, **meta: Any) -> Unstructured:
+    meta |= {"name": f"va-{node}", "uid": f"va-{node}", "creation_timestamp": after(created)}
+    return Unstructured(metadata=Meta(**meta), spec={"nodeName": node})
 
 
 def a_host(*, kept: bool = True, **status: Any) -> dict[str, Any]:

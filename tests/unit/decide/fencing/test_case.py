@@ -9,7 +9,8 @@ from defib.decide.fencing.order import Obstacle
 from defib.decide.fencing.proofs import BMO_POLL
 from defib.model.cluster import Blindness
 from defib.model.incident import Confirmation, Entry, Grade, IncidentSpec, Phase
-from defib.model.node import Taint
+from defib.model.node import Node, Taint
+from defib.model.pod import Pod
 from defib.model.power import FenceCheck, PowerPath
 from defib.model.power_cycle import Workloads
 from defib.model.saved import Saved
@@ -312,17 +313,39 @@ def test_pods_that_must_go_come_in_the_order_of_their_priority() -> None:
 @pytest.mark.parametrize(
     "pod",
     [
-        a_pod(annotations={"kubernetes.io/config.mirror": "x"}),
-        a_pod(tolerations=tolerates_everything()),
+        a_pod(annotations={"kubernetes.io/config.mirror": "x"}, owner="Node"),
+        a_pod(tolerations=tolerates_everything(), owner="DaemonSet"),
+        a_pod(tolerations=tolerates_everything(), created=1),
+        a_pod(tolerations=tolerates_everything(), created=1, deletion_timestamp=after(2)),
         a_pod(phase="Succeeded"),
         a_pod(phase="Failed"),
     ],
-    ids=["mirror", "tolerates", "succeeded", "failed"],
+    ids=["mirror", "of a DaemonSet", "put there again", "put there again and leaving", "succeeded", "failed"],
 )
-def test_pods_that_stay_are_not_waited_for(pod: object) -> None:
-    case = a_case(Phase.FREEING, pods=[pod], node=tainted(NODE))
+@pytest.mark.parametrize("node", [tainted(NODE), None], ids=["tainted", "deleted"])
+def test_pods_that_stay_are_not_waited_for(pod: object, node: Node | None) -> None:
+    case = a_case(Phase.FREEING, at=5, proof=PROOF, pods=[pod], node=node)
     assert case.pods == ()
     assert case.is_freed
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        a_pod(tolerations=tolerates_everything()),
+        a_pod(tolerations=tolerates_everything(), created=0),
+        a_pod(tolerations=tolerates_everything(), owner=""),
+        a_pod(owner="DaemonSet"),
+        a_pod(created=1),
+    ],
+    ids=["tolerates", "as old as the proof", "tolerates on its own", "DaemonSet", "late"],
+)
+@pytest.mark.parametrize("node", [tainted(NODE), None], ids=["tainted", "deleted"])
+def test_pods_that_kubernetes_would_leave_there_for_ever_must_go_too(pod: Pod, node: Node | None) -> None:
+    """They hold their volumes. What does not tolerate the taint goes whenever it came."""
+    case = a_case(Phase.FREEING, at=5, proof=PROOF, pods=[pod], node=node)
+    assert case.pods == (pod,)
+    assert not case.is_freed
 
 
 def test_a_finished_pod_that_is_leaving_is_waited_for() -> None:
@@ -336,7 +359,7 @@ def test_rm24_workloads_are_free_when_kubernetes_knows_and_pods_and_volumes_are_
     assert not a_case(Phase.FREEING).is_freed
     assert not a_case(Phase.FREEING, node=told, pods=[a_pod()]).is_freed
     assert not a_case(Phase.FREEING, node=told, volumes=[an_attachment("n1")]).is_freed
-    assert a_case(Phase.FREEING, node=None, volumes=[an_attachment("n1")]).is_freed
+    assert not a_case(Phase.FREEING, node=None, volumes=[an_attachment("n1")]).is_freed
     assert a_case(Phase.FREEING, node=told, volumes=[an_attachment("n2")]).is_freed
     assert a_case(Phase.FREEING, node=None).is_freed
     assert a_case(Phase.FREEING, node=back(uid="uid-2")).is_freed
@@ -356,6 +379,14 @@ def test_what_is_out_of_sight_is_not_gone() -> None:
     assert not a_case(Phase.FREEING, node=told, absent={"pods on n1": "forbidden"}).is_freed
     assert not a_case(Phase.FREEING, node=told, blind=blind).is_freed
     assert not a_case(Phase.FREEING, cluster=change(a_look(node=told), kinds={})).is_freed
+
+
+def test_a_volume_that_is_attached_again_since_the_proof_is_not_waited_for() -> None:
+    """Whoever was put there again wants it there."""
+    old, new = an_attachment("n1", created=0), an_attachment("n1", created=1)
+    for node in (tainted(NODE), None):
+        assert not a_case(Phase.FREEING, at=5, proof=PROOF, node=node, volumes=[old]).is_freed
+        assert a_case(Phase.FREEING, at=5, proof=PROOF, node=node, volumes=[new]).is_freed
 
 
 def test_volumes_that_nobody_lets_us_see_are_not_waited_for() -> None:

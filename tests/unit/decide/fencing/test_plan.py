@@ -10,6 +10,8 @@ from defib.decide.fencing.plan import MESSAGE_MAX, Fencing, plan_fencing
 from defib.decide.rules import LOOK_AGAIN, Rules
 from defib.model import medik8s
 from defib.model.action import (
+    DeleteAttachment,
+    FreePod,
     HoldLock,
     OpenIncident,
     ReadPower,
@@ -46,7 +48,9 @@ from tests.unit.decide.fencing.cases import (
     SEEN_ON,
     a_command,
     a_look,
+    a_pod,
     after,
+    an_attachment,
     an_incident,
     back,
     change,
@@ -245,6 +249,47 @@ def test_a_proof_is_in_the_record_before_the_taint_is_planned() -> None:
     assert TaintNode in kinds(plan(incident(Phase.FREEING, proof=PROOF, tainted=True), at=4))
 
 
+PROVED: dict[str, Any] = {"seen": seen(off(1), off(2), told=OFF), "at": 3}
+
+
+def lost(found: Fencing) -> list[tuple[str, bool, str]]:
+    """What is told of pods on their own, once it is written."""
+    tells = [event for action in found.actions if isinstance(action, ReportRemediation) for event in action.tells]
+    return [(event.check, event.is_warning, event.message) for event in tells if event.reason == "BarePodsLost"]
+
+
+def test_pods_that_nobody_makes_again_are_named_when_the_machine_is_proved_to_be_down() -> None:
+    pods = [a_pod("web"), a_pod("alone", owner="")]
+    found = plan(incident(Phase.POWERING_OFF, seen_on=SEEN_ON), pods=pods, **PROVED)
+    message = "no controller makes these pods again (1): d/alone"
+    assert written(found)["timeline"][-1]["message"] == f"it is proved to be down; {message}"
+    assert lost(found) == [("n1", True, f"n1: {message}")]
+
+
+def test_where_none_are_lost_nobody_is_told() -> None:
+    found = plan(incident(Phase.POWERING_OFF, seen_on=SEEN_ON), pods=[a_pod("web")], **PROVED)
+    assert written(found)["timeline"][-1]["message"] == "it is proved to be down"
+    assert lost(found) == []
+
+
+def test_pods_that_come_in_sight_later_are_named_then_and_once() -> None:
+    """Before they are ended. What is written decides, so a crash changes nothing."""
+    begun = [Entry(at=T0, phase=Phase.FREEING, message="it is proved to be down")]
+    known: dict[str, Any] = {"proof": PROOF, "tainted": True, "reason": "PodsLeaving"}
+    look: dict[str, Any] = {"node": tainted(NODE), "pods": [a_pod("alone", owner="")], "at": 3}
+    unseen = plan(incident(Phase.FREEING, timeline=begun, **known), **(look | {"pods": None}))
+    assert "timeline" not in written(unseen)
+    found = plan(incident(Phase.FREEING, timeline=begun, **known), **look)
+    assert [entry["phase"] for entry in written(found)["timeline"]] == [Phase.FREEING, Phase.FREEING]
+    assert len(lost(found)) == 1
+    assert FreePod not in kinds(found)
+    told = msgspec.convert(written(found)["timeline"], list[Entry])
+    again = plan(incident(Phase.FREEING, timeline=told, **known), **look)
+    assert "timeline" not in written(again)
+    assert lost(again) == []
+    assert FreePod in kinds(again)
+
+
 def test_the_timeline_keeps_the_latest() -> None:
     long = [Entry(at=T0, phase="Open", message=str(number)) for number in range(TIMELINE_MAX)]
     timeline = written(plan(incident(Phase.OPEN, timeline=long)))["timeline"]
@@ -429,6 +474,14 @@ def test_no_lock_is_taken_for_what_is_not_wanted_any_more() -> None:
 
 def wakes(found: Fencing) -> float | None:
     return (found.wake_at - T0) / SECOND if found.wake_at is not None else None
+
+
+def test_it_wakes_to_detach_what_kubernetes_has_not() -> None:
+    freeing = incident(Phase.FREEING, proof=PROOF, tainted=True)
+    look: dict[str, Any] = {"node": tainted(NODE), "volumes": [an_attachment("n1")]}
+    assert wakes(plan(freeing, at=3, **look)) == 10
+    assert DeleteAttachment in kinds(plan(freeing, at=10, **look))
+    assert (wakes(plan(freeing, at=10, **look)) or 0) > 119
 
 
 def test_it_wakes_for_the_next_reading_the_next_command_and_the_deadline() -> None:

@@ -62,6 +62,16 @@ WITHDRAWN = an_order(withdrawn="the remediation is being deleted")
         (Phase.FREEING, {"node": tainted(NODE), "pods": None}, "PodsOutOfSight"),
         (Phase.FREEING, {"node": tainted(NODE), "pods": [a_pod()]}, "PodsLeaving"),
         (Phase.FREEING, {"node": tainted(NODE), "volumes": [an_attachment("n1")]}, "VolumesDetaching"),
+        (
+            Phase.FREEING,
+            {"node": tainted(NODE), "volumes": [an_attachment("n1")], "failures": failed("detach va-n1")},
+            "VolumesNotDetached",
+        ),
+        (
+            Phase.FREEING,
+            {"node": tainted(NODE), "volumes": [an_attachment("n1")], "failures": failed("detach va-n2")},
+            "VolumesDetaching",
+        ),
         (Phase.POWERING_ON, {}, "PoweringOn"),
         (Phase.POWERING_ON, {"failures": failed("power on n1")}, "PowerFailed"),
         (Phase.RETURNING, {}, "WaitingForNode"),
@@ -95,6 +105,12 @@ def test_each_phase_has_its_words(phase: Phase, more: Any, reason: str) -> None:
 
 def test_a_machine_that_nobody_can_reach_is_told_with_what_it_answered() -> None:
     assert said(a_case(Phase.POWERING_OFF, failures=failed("power off n1"))).message == "the BMC said no"
+
+
+def test_a_volume_that_we_may_not_detach_is_told_with_what_the_api_server_answered() -> None:
+    refused = failed("detach va-n1", why="volumeattachments is forbidden")
+    case = a_case(Phase.FREEING, node=None, volumes=[an_attachment("n1")], failures=refused)
+    assert said(case).message == "volumeattachments is forbidden"
 
 
 def test_a_machine_without_a_way_to_its_power_is_told_why() -> None:

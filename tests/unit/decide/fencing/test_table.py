@@ -6,13 +6,15 @@ import pytest
 
 from defib.decide.fencing.order import Obstacle
 from defib.decide.fencing.table import TRANSITIONS
-from defib.model.action import DeleteMachine, Target
+from defib.model.action import DeleteMachine, Failure, Target
+from defib.model.cluster import Blindness
 from defib.model.health_check import KindRef
 from defib.model.incident import Confirmation, Entry, Grade, IncidentSpec, Outcome, Phase
+from defib.model.node import Node
 from defib.model.power import FenceCheck
 from defib.model.power_cycle import HandOver, Workloads
 from defib.model.saved import Saved
-from tests.builders import MINUTE, T0, a_node
+from tests.builders import MINUTE, SECOND, T0, a_node
 from tests.unit.decide.fencing.cases import (
     BRAKE,
     BY_HAND,
@@ -30,6 +32,7 @@ from tests.unit.decide.fencing.cases import (
     a_pod,
     a_policy,
     after,
+    an_attachment,
     an_order,
     back,
     change,
@@ -193,6 +196,26 @@ def test_rm17_workloads_that_do_not_go_do_not_keep_the_machine_off_for_ever() ->
     """RM-17."""
     case = a_case(Phase.FREEING, at=120, proof=PROOF, node=tainted(NODE), pods=[a_pod()])
     assert goes_to(case) is Phase.POWERING_ON
+
+
+@pytest.mark.parametrize("node", [tainted(NODE), None], ids=["tainted", "deleted"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"volumes": [an_attachment("n1")]},
+        {"volumes": [an_attachment("n1", deletion_timestamp=T0, finalizers=["its attacher"])]},
+        {
+            "volumes": [an_attachment("n1")],
+            "failures": {"detach va-n1": Failure(why="no", times=9, again_in=SECOND, forbidden=True)},
+        },
+        {"blind": (Blindness("volumeattachments", T0, "watch lost"),)},
+    ],
+    ids=["attached", "stuck", "forbidden", "out of sight"],
+)
+def test_volumes_that_do_not_go_do_not_keep_the_machine_off_for_ever(more: Any, node: Node | None) -> None:
+    """Until then they are waited for, also where the Node is gone."""
+    assert goes_to(a_case(Phase.FREEING, at=119, proof=PROOF, node=node, **more)) is None
+    assert goes_to(a_case(Phase.FREEING, at=120, proof=PROOF, node=node, **more)) is Phase.POWERING_ON
 
 
 def test_a_machine_that_shows_life_is_not_freed_any_further() -> None:

@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from defib.decide.fencing.case import Case
+from defib.decide.fencing.lost import NOBODY
 from defib.decide.fencing.order import Obstacle
 from defib.decide.fencing.work import next_command, next_reading, pace, work
 from defib.model.action import (
+    DeleteAttachment,
     DeleteMachine,
     DeleteNode,
     FreePod,
@@ -19,13 +22,14 @@ from defib.model.action import (
     Target,
     UntaintNode,
 )
+from defib.model.cluster import Blindness
 from defib.model.health_check import KindRef
-from defib.model.incident import Confirmation, Grade, IncidentSpec, Phase
+from defib.model.incident import Confirmation, Entry, Grade, IncidentSpec, Phase
 from defib.model.metal3 import HOST
-from defib.model.node import Taint
+from defib.model.node import Node, Taint
 from defib.model.power_cycle import Workloads
 from defib.model.saved import Saved
-from tests.builders import MINUTE, SECOND
+from tests.builders import MINUTE, SECOND, T0
 from tests.unit.decide.fencing.cases import (
     BRAKE,
     BY_HAND,
@@ -40,6 +44,7 @@ from tests.unit.decide.fencing.cases import (
     a_pod,
     a_policy,
     after,
+    an_attachment,
     an_order,
     back,
     off,
@@ -188,7 +193,7 @@ def test_the_next_command_comes_when_nothing_has_come_of_the_last() -> None:
 
 
 def freeing(**more: Any) -> Any:
-    return a_case(Phase.FREEING, at=3, **({"proof": PROOF, "tainted": True} | more))
+    return a_case(Phase.FREEING, **({"at": 3, "proof": PROOF, "tainted": True} | more))
 
 
 def test_kubernetes_is_told_first() -> None:
@@ -205,6 +210,60 @@ def test_then_its_pods_are_ended() -> None:
         ("b", "uid-b"),
         ("a", "uid-a"),
     ]
+
+
+def detached(case: Case) -> list[str]:
+    todo = work(case)
+    assert all(isinstance(action, DeleteAttachment) and action.incident.uid == "i-1" for action in todo)
+    return [action.uid for action in todo if isinstance(action, DeleteAttachment) and action.node == "n1"]
+
+
+def test_volumes_that_kubernetes_does_not_detach_within_seconds_are_detached_by_us() -> None:
+    volumes = [an_attachment("n1"), an_attachment("n2")]
+    assert detached(freeing(node=tainted(NODE), volumes=volumes, at=9.9)) == []
+    assert detached(freeing(node=tainted(NODE), volumes=volumes, at=10)) == ["va-n1"]
+
+
+def test_volumes_of_a_node_that_is_gone_are_detached_at_once() -> None:
+    """Kubernetes would wait for six minutes."""
+    volumes = [an_attachment("n1"), an_attachment("n2")]
+    assert detached(freeing(order=DELETING, saved=Saved(), node=None, volumes=volumes, at=0)) == ["va-n1"]
+    assert detached(freeing(node=None, volumes=volumes, at=0)) == ["va-n1"], "whoever deleted it"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"proof": None},
+        {"hold": BRAKE},
+        {"pods": None},
+        {"blind": (Blindness("volumeattachments", T0, "watch lost"),)},
+        {"volumes": [an_attachment("n1", deletion_timestamp=T0)]},
+        {"volumes": [an_attachment("n1", created=1)]},
+    ],
+    ids=["no proof", "brake", "pods out of sight", "out of sight", "on its way", "attached again"],
+)
+@pytest.mark.parametrize("node", [tainted(NODE), None], ids=["tainted", "deleted"])
+def test_volumes_that_are_not_ours_to_detach_now_are_left(more: Any, node: Node | None) -> None:
+    """I1, I5."""
+    assert work(freeing(**({"node": node, "at": 60, "volumes": [an_attachment("n1")]} | more))) == ()
+
+
+def test_no_volume_is_detached_before_kubernetes_knows_and_every_pod_is_gone() -> None:
+    late: dict[str, Any] = {"volumes": [an_attachment("n1")], "at": 60}
+    assert kinds(freeing(**late)) == [TaintNode]
+    assert kinds(freeing(order=DELETING, saved=Saved(), **late)) == [DeleteNode]
+    assert kinds(freeing(node=tainted(NODE), pods=[a_pod()], **late)) == [FreePod]
+
+
+def test_a_pod_on_its_own_is_ended_only_when_it_was_named() -> None:
+    """Whoever comes after us would not know that it has been there."""
+    pods = [a_pod("a"), a_pod("b", owner="")]
+    named = Entry(at=T0, phase=Phase.FREEING, message=f"it is proved to be down; {NOBODY} (1): d/b")
+    before = freeing(node=tainted(NODE), pods=pods)
+    after_all = freeing(node=tainted(NODE), pods=pods, timeline=[named])
+    assert [action.name for action in work(before) if isinstance(action, FreePod)] == ["a"]
+    assert [action.name for action in work(after_all) if isinstance(action, FreePod)] == ["a", "b"]
 
 
 def test_rm10_a_node_is_deleted_with_what_was_saved_of_it() -> None:

@@ -1,32 +1,36 @@
-"""Pods that can run twice leave a failed node at once: what to do for each PodFailoverRemediation.
+"""Pods leave a failed node for a NodeHealthCheck: what to do for each PodFailoverRemediation.
 
     new ──▶ finalizer ──▶ Processing, with the number of pods found ──▶ pods are deleted ──▶ Succeeded
                                     │ brake, self-doubt: says so and waits
+                                    ├ pods are left that need a proof: Succeeded is False, so that the next step begins
                                     └ node gone, or time is up: Succeeded is False
 
 Each pass begins anew from what stands in the cluster. Whatever was begun is written down before the first pod is
 deleted. Letting go of a remediation that is being deleted waits for nothing: there is nothing to undo.
 """
 
-from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
-from functools import cache
+from collections.abc import Callable
+from datetime import datetime
 
 import msgspec
 
-from defib.decide.doubt import brake_reason, doubts_about
 from defib.decide.entries import target
-from defib.decide.movable import Sorted, sort_pods
-from defib.decide.rules import INSTANT, LOOK_AGAIN, Rules
-from defib.decide.status import merged, whole_or_none
+from defib.decide.failover.pods import Sorted
+from defib.decide.failover.reading import read_wish
+from defib.decide.failover.sight import Task, failed_ones, judge, not_ready_since, out_of_sight
+from defib.decide.failover.todo import NOTHING, Judged, Todo
+from defib.decide.failover.words import count, not_deleted, to_move, waiting_for
+from defib.decide.rules import INSTANT, LOOK_AGAIN
+from defib.decide.status import merged
 from defib.model import medik8s
-from defib.model.action import Action, Failure, MovePod, ReportRemediation, SetFinalizers
-from defib.model.cluster import Cluster, Served
+from defib.model.action import Failure, MovePod, ReportRemediation, SetFinalizers
+from defib.model.cluster import Cluster
 from defib.model.health_check import StatusCondition
+from defib.model.incident import Grade
 from defib.model.meta import Unstructured
 from defib.model.node import Node
 from defib.model.pod import Pod, pods_on
-from defib.model.pod_failover import FINALIZER, REMEDIATION, FailoverStatus, read_failover_status
+from defib.model.pod_failover import FINALIZER, REMEDIATION, FailoverStatus, Wish, read_failover_status
 from defib.model.remediation import read_remediation
 
 PROCESSING = "Processing"
@@ -38,33 +42,17 @@ NODE_READY = "NodeReady"
 BRAKE = "Brake"
 SELF_DOUBT = "SelfDoubt"
 DELETION_FAILED = "DeletionFailed"
+INVALID = "InvalidSpec"
+PROOF_NEEDED = "ProofNeeded"  # by which a NodeHealthCheck goes on to its next step at once
+WAITING = "WaitingForProof"  # which a person can give
 
 NAME_MAX = 253  # no node has a longer name; whatever somebody wrote, the status can be written
-FIRST_SIGHT = timedelta(seconds=5)  # so long may the first list of a node's pods take before anybody is told
 
 _FIELDS = tuple(field.encode_name for field in msgspec.structs.fields(FailoverStatus))
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """The pods of a node as they were sorted; good for as long as they and the failure stay the same."""
-
-    pods: Mapping[str, Pod]
-    node_uid: str
-    failed_at: datetime
-    sorted: Sorted
-    moves: tuple[MovePod, ...]
-
-
-class Failover(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do, of which nodes the pods must be in sight, and when to look again even if nothing changes."""
-
-    actions: tuple[Action, ...] = ()
-    nodes: frozenset[str] = frozenset()
-    wake_at: datetime | None = None
-    judged: Mapping[str, Judged] = {}
-
-
-NOTHING = Failover()
+Hold = Callable[[], tuple[str, str]]
+"""Why no pod may be deleted now, as a reason and a sentence; both are empty when nothing speaks against it."""
 
 
 class _Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,13 +63,17 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
     node_name: str
     node: Node | None
     status: FailoverStatus
-    hold: Callable[[], tuple[str, str]]
+    hold: Hold
     judged: Judged | None
 
     @property
     def succeeded(self) -> bool:
         condition = self.status.condition(medik8s.SUCCEEDED)
         return condition is not None and condition.status == "True"
+
+    def said(self, reason: str) -> bool:
+        condition = self.status.condition(medik8s.SUCCEEDED)
+        return condition is not None and condition.reason == reason
 
     @property
     def is_same_failure(self) -> bool:
@@ -108,60 +100,32 @@ class _Said(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     found: int | None = None
     moved: int | None = None
+    waiting: int | None = None
     left: int | None = None
 
 
-def not_ready_since(node: Node) -> datetime | None:
-    ready = node.condition("Ready")
-    return whole_or_none(ready.last_transition_time) if ready is not None else None
-
-
-def plan_failover(cluster: Cluster, rules: Rules, before: Failover = NOTHING) -> Failover:
-    """`before` spares work and changes nothing: pods that have not changed since are not sorted again."""
-    served = cluster.kinds.get(REMEDIATION)
-    if not isinstance(served, Served):
-        return NOTHING
-    needed = frozenset({"nodes", "heartbeats", "configmaps", served.collection})
-
-    @cache
-    def hold() -> tuple[str, str]:
-        """Why no pod may be deleted now, as a reason and a sentence. The same for all, and dear: asked for once."""
-        if why := brake_reason(cluster, rules):
-            return BRAKE, f"the brake is on: {why}"
-        why = doubts_about(needed, cluster)
-        return (SELF_DOUBT, f"we do not trust our own sight: {why}") if why else ("", "")
-
-    plans = [
-        _plan_one(_case(item, cluster, hold, before))
-        for item in sorted(cluster.every(REMEDIATION), key=lambda one: one.key)
-    ]
-    return Failover(
-        actions=tuple(action for plan in plans for action in plan.actions),
-        nodes=frozenset(node for plan in plans for node in plan.nodes),
-        wake_at=min((plan.wake_at for plan in plans if plan.wake_at is not None), default=None),
-        judged={node: judged for plan in plans for node, judged in plan.judged.items()},
-    )
-
-
-def _case(item: Unstructured, cluster: Cluster, hold: Callable[[], tuple[str, str]], before: Failover) -> _Case:
+def plan_remediation(item: Unstructured, cluster: Cluster, hold: Hold, before: Todo) -> Todo:
     name = (item.annotations.get(medik8s.NODE_NAME) or item.name)[:NAME_MAX]
-    return _Case(
+    case = _Case(
         cluster=cluster,
         item=item,
         node_name=name,
         node=cluster.nodes.get(name),
         status=read_failover_status(item),
         hold=hold,
-        judged=before.judged.get(name),
+        judged=before.judged.get(item.uid),
     )
+    return _plan_one(case)
 
 
-def _plan_one(case: _Case) -> Failover:
+def _plan_one(case: _Case) -> Todo:
     if case.item.metadata.deletion_timestamp is not None:
         return _let_go(case)
     if _is_done(case):
         return NOTHING
     if medik8s.TIMED_OUT in case.item.annotations:
+        if case.said(PROOF_NEEDED):
+            return NOTHING  # that is why it was given up, and says more
         message = "its time was up before all pods had left; nothing more is done"
         return _report(case, _Said(processing=False, succeeded="False", reason=TIMED_OUT, message=message))
     if any(blindness.kind == "nodes" for blindness in case.cluster.blind):
@@ -169,7 +133,7 @@ def _plan_one(case: _Case) -> Failover:
     return _plan_for(case, case.node)
 
 
-def _plan_for(case: _Case, node: Node | None) -> Failover:
+def _plan_for(case: _Case, node: Node | None) -> Todo:
     if node is None or case.status.node_uid not in ("", node.uid):
         message = f"node {case.node_name} is gone; Kubernetes removes its pods"
         return _report(case, _Said(processing=False, succeeded="False", reason=NODE_NOT_FOUND, message=message))
@@ -189,14 +153,14 @@ def _finalizers(case: _Case) -> tuple[str, ...]:
     return tuple(case.item.metadata.finalizers or ())
 
 
-def _let_go(case: _Case) -> Failover:
+def _let_go(case: _Case) -> Todo:
     others = tuple(one for one in _finalizers(case) if one != FINALIZER)
-    return Failover(actions=(_set_finalizers(case, others),)) if FINALIZER in _finalizers(case) else NOTHING
+    return Todo(actions=(_set_finalizers(case, others),)) if FINALIZER in _finalizers(case) else NOTHING
 
 
-def _hold_on(case: _Case) -> Failover:
+def _hold_on(case: _Case) -> Todo:
     """Until somebody wants to end it, it must not vanish under our hands. Its pods come into sight meanwhile."""
-    return Failover(actions=(_set_finalizers(case, (*_finalizers(case), FINALIZER)),))
+    return Todo(actions=(_set_finalizers(case, (*_finalizers(case), FINALIZER)),))
 
 
 def _set_finalizers(case: _Case, finalizers: tuple[str, ...]) -> SetFinalizers:
@@ -207,51 +171,45 @@ def _set_finalizers(case: _Case, finalizers: tuple[str, ...]) -> SetFinalizers:
     )
 
 
-def _looking(case: _Case, node: Node) -> Failover | None:
+def _looking(case: _Case, node: Node) -> Todo | None:
     """While its pods are not in sight, or something holds everything back; None when we can go on."""
-    name, cluster = pods_on(node.name), case.cluster
-    blind = next((blindness for blindness in cluster.blind if blindness.kind == name), None)
-    if name not in cluster.others:
-        return NOTHING
-    if blind is not None and cluster.now <= blind.since + FIRST_SIGHT:
-        return Failover(wake_at=blind.since + FIRST_SIGHT + INSTANT)
+    unseen = out_of_sight(node.name, case.cluster)
+    if unseen is not None and not unseen.why:
+        return Todo(wake_at=unseen.until + INSTANT) if unseen.until is not None else NOTHING
     reason, message = case.hold()
-    unseen = blind.why if blind is not None else cluster.absent.get(name, "")
-    if unseen and not reason:
-        reason, message = SELF_DOUBT, f"the pods of node {node.name} are out of sight: {unseen}"
+    if unseen is not None and not reason:
+        reason, message = SELF_DOUBT, unseen.why
     if not reason:
         return None
     plan = _report(case, _Said(processing=True, succeeded="Unknown", reason=reason, message=message))
-    return msgspec.structs.replace(plan, wake_at=cluster.now + LOOK_AGAIN) if reason == SELF_DOUBT else plan
+    return msgspec.structs.replace(plan, wake_at=case.cluster.now + LOOK_AGAIN) if reason == SELF_DOUBT else plan
 
 
-def _moving(case: _Case, node: Node) -> Failover:
-    judged = _judge(case, node)
+def _moving(case: _Case, node: Node) -> Todo:
+    wish = read_wish(case.item.spec)
+    if not isinstance(wish, Wish):
+        return _report(case, _Said(processing=False, succeeded="False", reason=INVALID, message="; ".join(wish)))
+    task = Task(
+        who=f"{REMEDIATION.name} {case.item.key}",
+        node=node,
+        wish=wish,
+        since=not_ready_since(node) or case.failed_at,
+        failed_at=case.failed_at,
+    )
+    judged = judge(task, case.cluster.all_of(pods_on(node.name), Pod), case.cluster, case.judged)
+    plan = NOTHING if judged.is_unsure else _moved(case, judged, wish)
+    return msgspec.structs.replace(plan, actions=(*plan.actions, *judged.sorted.unread), judged={case.item.uid: judged})
+
+
+def _moved(case: _Case, judged: Judged, wish: Wish) -> Todo:
     pods, moves = judged.sorted, judged.moves
     known = case.status.found if case.is_same_failure else None
     found = len(moves) if known is None else known
     if not moves:
-        return _report(case, _finished(pods, found))
-    report = _report(case, _working(pods, found, _failed(case, moves)))
-    actions = report.actions
-    if known is not None and _is_working(case):  # first it is written down, then it is done
-        actions = (*actions, *moves)
-    return Failover(actions=actions, judged={node.name: judged})
-
-
-def _judge(case: _Case, node: Node) -> Judged:
-    pods = case.cluster.all_of(pods_on(node.name), Pod)
-    known, failed_at = case.judged, case.failed_at
-    if known is not None and known.pods is pods and (known.node_uid, known.failed_at) == (node.uid, failed_at):
-        return known
-    found = sort_pods(pods.values(), failed_at=failed_at)
-    moves = tuple(_move_pod(pod, node) for pod in found.movable)
-    return Judged(pods=pods, node_uid=node.uid, failed_at=failed_at, sorted=found, moves=moves)
-
-
-def _failed(case: _Case, moves: tuple[MovePod, ...]) -> list[tuple[MovePod, Failure]]:
-    known = case.cluster.failures
-    return [(one, known[one.key]) for one in moves if one.key in known] if known else []
+        return _report(case, _finished(pods, found, wish))
+    report = _report(case, _working(pods, found, failed_ones(moves, case.cluster.failures)))
+    is_written = known is not None and _is_working(case)  # first it is written down, then it is done
+    return Todo(actions=(*report.actions, *moves)) if is_written else report
 
 
 def _is_working(case: _Case) -> bool:
@@ -259,16 +217,11 @@ def _is_working(case: _Case) -> bool:
     return condition is not None and condition.status == "True" and condition.reason in (STARTED, DELETION_FAILED)
 
 
-def _move_pod(pod: Pod, node: Node) -> MovePod:
-    return MovePod(node=node.name, node_uid=node.uid, namespace=pod.namespace, name=pod.name, uid=pod.uid)
-
-
 def _working(pods: Sorted, found: int, failures: list[tuple[MovePod, Failure]]) -> _Said:
-    reason, message = STARTED, f"{_count(len(pods.movable))} to be moved{_and_left(pods)}"
+    reason, message = STARTED, to_move(pods)
     if failures:
-        move, failure = failures[0]
         reason = DELETION_FAILED
-        message = f"{_count(len(failures))} could not be deleted, such as {move.namespace}/{move.name}: {failure.why}"
+        message = not_deleted(failures)
     return _Said(
         processing=True,
         succeeded="Unknown",
@@ -276,26 +229,37 @@ def _working(pods: Sorted, found: int, failures: list[tuple[MovePod, Failure]]) 
         message=message,
         found=found,
         moved=max(found - len(pods.movable), 0),
+        waiting=len(pods.waiting),
         left=pods.left,
     )
 
 
-def _finished(pods: Sorted, found: int) -> _Said:
-    message = f"{_count(found)} moved{_and_left(pods)}"
-    return _Said(
-        processing=False, succeeded="True", reason=FINISHED, message=message, found=found, moved=found, left=pods.left
+def _finished(pods: Sorted, found: int, wish: Wish) -> _Said:
+    """What waits for a proof that nobody here can give has failed as far as this goes: the next step may begin."""
+    said = _Said(
+        processing=False,
+        succeeded="True",
+        reason=FINISHED,
+        message=f"{count(found)} moved{pods.rest}",
+        found=found,
+        moved=found,
+        waiting=len(pods.waiting),
+        left=pods.left,
+    )
+    if not pods.waiting:
+        return said
+    by_person = Grade.PERSON in wish.accepts
+    message = f"{count(found)} moved; {waiting_for(pods, wish)}"
+    return msgspec.structs.replace(
+        said,
+        processing=by_person,
+        succeeded="Unknown" if by_person else "False",
+        reason=WAITING if by_person else PROOF_NEEDED,
+        message=message,
     )
 
 
-def _count(pods: int) -> str:
-    return "1 pod" if pods == 1 else f"{pods} pods"
-
-
-def _and_left(pods: Sorted) -> str:
-    return f"; {pods.left} left in place: {pods.why_left}" if pods.left else ""
-
-
-def _report(case: _Case, said: _Said) -> Failover:
+def _report(case: _Case, said: _Said) -> Todo:
     """Progress alone is no news: a write for every pod that leaves would cost more than moving them."""
     before, now = case.status, case.cluster.now
     conditions = [
@@ -304,14 +268,14 @@ def _report(case: _Case, said: _Said) -> Failover:
     ]
     after = msgspec.structs.replace(_about(case), node=case.node_name)
     if said.found is not None:
-        after = msgspec.structs.replace(after, found=said.found, moved=said.moved, left=said.left)
+        after = msgspec.structs.replace(after, found=said.found, moved=said.moved, waiting=said.waiting, left=said.left)
     is_told = all(_says(before, condition) for condition in conditions)
     if is_told and _failure(before) == _failure(after) and (before.found is None) == (after.found is None):
         return NOTHING
     generation = case.item.metadata.generation
     after = msgspec.structs.replace(after, conditions=merged(before.conditions or [], conditions, generation, now))
     told = msgspec.to_builtins(after)
-    return Failover(
+    return Todo(
         actions=(
             ReportRemediation(
                 target=target(read_remediation(case.item, REMEDIATION)),

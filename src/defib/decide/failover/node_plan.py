@@ -1,0 +1,208 @@
+"""What becomes of the pods of one failed node, according to all policies that select some of them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from defib.decide.failover.failing import Failure
+from defib.decide.failover.pods import Sorted
+from defib.decide.failover.policy_status import Known
+from defib.decide.failover.sight import Task, failed_ones, judge
+from defib.decide.failover.todo import Judged
+from defib.decide.failover.turns import Held, Turns
+from defib.decide.failover.words import count, not_deleted, to_move, waiting_for
+from defib.model.action import Action
+from defib.model.cluster import Cluster
+from defib.model.failover_policy import POLICY, FailedNode, Policy, State
+from defib.model.node import Node
+from defib.model.pod import Pod, pods_on
+from defib.model.pod_failover import Wish
+from defib.model.selector import Selector
+
+MESSAGE_MAX = 1024
+_BEGUN = (State.MOVING, State.FAILING)
+
+Trigger = tuple[Any, ...]
+"""What makes a node count as failed for a policy: the same for all policies that say the same about nodes."""
+
+
+def trigger_of(policy: Policy) -> Trigger:
+    return (policy.nodes, policy.dwell, policy.taints)
+
+
+class Pass(msgspec.Struct, frozen=True, kw_only=True):
+    """What is the same for all nodes of a pass."""
+
+    cluster: Cluster
+    turns: Turns
+    hold: Held | None  # why no pod of any node may be deleted
+    by_namespace: Mapping[str, list[Known]]  # policies that are served, each list by name
+    judged: Mapping[str, Judged]
+
+    def held(self, node: Node) -> Held | None:
+        return self.hold or self.turns.hold(node)
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
+    """A node, and how it has failed for whom, where the time to wait is over."""
+
+    node: Node
+    due: Mapping[Trigger, Failure]
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a look at the pods of a node: what to do, and the entries, by the key of their policy."""
+
+    actions: tuple[Action, ...] = ()
+    judged: Mapping[str, Judged] = {}
+    entries: Mapping[str, FailedNode] = {}
+    is_unsure: bool = False  # something must be found out first
+
+
+def plan_node(failed: Failed, this: Pass) -> Look:
+    """Its pods are in sight."""
+    pods = this.cluster.all_of(pods_on(failed.node.name), Pod)
+    cases = [
+        case
+        for namespace in sorted({pod.namespace for pod in pods.values()})
+        for case in _cases(namespace, failed, this)
+    ]
+    entries = {case.known.item.key: entry for case in cases if (entry := _entry(case)) is not None}
+    return Look(
+        actions=tuple(action for case in cases for action in _actions(case, entries.get(case.known.item.key))),
+        judged={case.name: case.judged for case in cases},
+        entries=entries,
+        is_unsure=any(case.judged.is_unsure for case in cases),
+    )
+
+
+class _Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One policy and one node."""
+
+    this: Pass
+    known: Known
+    node: Node
+    wish: Wish
+    failure: Failure
+    judged: Judged
+
+    @property
+    def name(self) -> str:
+        return _name(self.known, self.node)
+
+    @property
+    def pods(self) -> Sorted:
+        return self.judged.sorted
+
+    @property
+    def there(self) -> FailedNode | None:
+        """What stands written about this very failure."""
+        entry = self.known.entry(self.node.name)
+        return entry if entry is not None and is_about(entry, self.node, self.failure) else None
+
+
+def is_about(entry: FailedNode, node: Node, failure: Failure) -> bool:
+    return (entry.uid, entry.not_ready_since) == (node.uid, failure.since)
+
+
+def _name(known: Known, node: Node) -> str:
+    return f"{known.item.uid} {node.name}"
+
+
+def _cases(namespace: str, failed: Failed, this: Pass) -> Iterator[_Case]:
+    """Of several policies that select a pod, the first by name decides, even while it still waits."""
+    node = failed.node
+    earlier: list[Selector] = []
+    for known in this.by_namespace.get(namespace, ()):
+        assert isinstance(known.policy, Policy), "only those that make sense are served"
+        failure = failed.due.get(trigger_of(known.policy))
+        if failure is not None:
+            wish = _for_taint(known.policy.wish) if failure.taint is not None else known.policy.wish
+            task = Task(
+                who=f"{POLICY.name} {known.item.key}",
+                node=node,
+                wish=wish,
+                since=failure.at,
+                # A taint keeps others away by itself: whatever is there and minds was there before.
+                failed_at=failure.at if failure.taint is None else this.cluster.now,
+                namespace=namespace,
+                others=tuple(earlier),
+                taint=failure.taint,
+                taints=known.policy.taints,
+            )
+            pods = this.cluster.all_of(pods_on(node.name), Pod)
+            judged = judge(task, pods, this.cluster, this.judged.get(_name(known, node)))
+            yield _Case(this=this, known=known, node=node, wish=wish, failure=failure, judged=judged)
+        earlier.append(known.policy.wish.selector)
+
+
+def _for_taint(wish: Wish) -> Wish:
+    """The kubelet is alive: it ends every pod in order, so none must be forced, and none runs twice."""
+    grace = None if wish.is_forced else wish.grace_seconds
+    return msgspec.structs.replace(wish, grace_seconds=grace, accepts=frozenset())
+
+
+def _entry(case: _Case) -> FailedNode | None:
+    """As it should stand in the status of the policy; None where it has nothing to do with this node."""
+    pods, there = case.pods, case.there
+    if case.judged.is_unsure:
+        return there
+    if pods.movable:
+        held = case.this.held(case.node)
+        return _held(case, held) if held is not None else _moving(case)
+    if there is None and not pods.waiting and not pods.left:
+        return None
+    moved = _moved_so_far(there)
+    state = State.WAITING if pods.waiting else State.MOVED
+    waiting = f"; {waiting_for(pods, case.wish)}" if pods.waiting else pods.rest
+    return _written(case, state, found=moved, moved=moved, message=f"{count(moved)} moved{waiting}")
+
+
+def _moved_so_far(there: FailedNode | None) -> int:
+    """When none is left to be moved. What was held and has gone by itself was not moved."""
+    if there is None:
+        return 0
+    return there.found if there.state in _BEGUN else there.moved
+
+
+def _held(case: _Case, held: Held) -> FailedNode:
+    there, left = case.there, len(case.pods.movable)
+    moved = max(there.found - left, 0) if there is not None and there.state in _BEGUN else (there.moved if there else 0)
+    verb = "waits" if left == 1 else "wait"
+    message = f"{count(left)} {verb}: {held.message}"
+    entry = _written(case, State.HELD, found=moved + left, moved=moved, message=message)
+    return msgspec.structs.replace(entry, reason=held.reason)
+
+
+def _moving(case: _Case) -> FailedNode:
+    case.this.turns.take(case.node)
+    pods, there = case.pods, case.there
+    moved = there.moved if there is not None else 0
+    found = moved + len(pods.movable)
+    if there is not None and there.state in _BEGUN:
+        found = max(found, there.found)
+    if failures := failed_ones(case.judged.moves, case.this.cluster.failures):
+        return _written(case, State.FAILING, found=found, moved=moved, message=not_deleted(failures))
+    return _written(case, State.MOVING, found=found, moved=moved, message=to_move(pods))
+
+
+def _written(case: _Case, state: State, *, found: int, moved: int, message: str) -> FailedNode:
+    return FailedNode(
+        name=case.node.name,
+        uid=case.node.uid,
+        not_ready_since=case.failure.since,
+        state=state,
+        found=found,
+        moved=moved,
+        waiting=len(case.pods.waiting),
+        kept=case.pods.left,
+        message=message[:MESSAGE_MAX],
+    )
+
+
+def _actions(case: _Case, entry: FailedNode | None) -> tuple[Action, ...]:
+    """First it is written down, then it is done."""
+    there, unread = case.there, case.pods.unread
+    is_begun = there is not None and there.state in _BEGUN and entry is not None and entry.state in _BEGUN
+    return (*unread, *case.judged.moves) if is_begun and not case.judged.is_unsure else unread

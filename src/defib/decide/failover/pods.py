@@ -1,0 +1,120 @@
+"""Which pods of a failed node leave at once, which wait for a proof that it is down, and which stay, and why.
+
+A pod is moved by deleting it, so another one runs while nobody knows whether the first has ended. That is harmless for
+pods of which there may be any number. A pod of a StatefulSet, or with a volume that only one pod may have, must not
+run twice: it waits until its node is proved to be down, unless somebody has said in so many words that it need not.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+import msgspec
+
+from defib.model.action import ReadClaim
+from defib.model.pod import Pod
+from defib.model.pod_failover import KEEP, Wish
+
+SHARED_MODES = frozenset({"ReadOnlyMany", "ReadWriteMany"})  # of a claim that any number of pods may have
+
+_REPLACED_BY_COPIES = (("apps/v1", "ReplicaSet"), ("v1", "ReplicationController"))
+_STATEFUL = ("apps/v1", "StatefulSet")
+_OF_EVERY_NODE = ("apps/v1", "DaemonSet")
+
+Claims = Mapping[str, frozenset[str]]
+"""The access modes of claims, by namespace and name, as far as they were read. One that is gone has none."""
+
+
+class Sorted(msgspec.Struct, frozen=True, kw_only=True):
+    """The pods of one node, the most important first. Those that are finished are nobody's business any more."""
+
+    movable: tuple[Pod, ...] = ()
+    waiting: tuple[Pod, ...] = ()
+    bare: tuple[Pod, ...] = ()  # nobody would make another one
+    left: int = 0  # with the bare ones
+    why_left: str = ""
+    unread: tuple[ReadClaim, ...] = ()  # what must be known before the rest can be sorted
+    claims: frozenset[str] = frozenset()  # of which it is good to know the modes
+
+    @property
+    def rest(self) -> str:
+        """What is said of those that stay, at the end of a sentence."""
+        return f"; {self.left} left in place: {self.why_left}" if self.left else ""
+
+
+def sort_pods(pods: Iterable[Pod], wish: Wish, *, failed_at: datetime, claims: Claims) -> Sorted:
+    """Only those that the wish selects."""
+    movable, waiting, bare = [], [], []
+    reasons: Counter[str] = Counter()
+    unread: dict[str, ReadClaim] = {}
+    for pod in sorted(pods, key=lambda one: (-one.spec.priority, one.key)):
+        if _is_over(pod) or not wish.selector.selects(pod.labels):
+            continue
+        if why := why_it_stays(pod, wish, failed_at):
+            reasons[why] += 1
+            bare += [pod] if pod.controller is None and not pod.is_mirror else []
+        elif needs_proof(pod, wish, claims):
+            waiting.append(pod)
+            unread |= _to_read(pod, wish, claims)
+        elif wish.is_forced or not pod.is_leaving:
+            movable.append(pod)
+    concerned = [*movable, *waiting]
+    told = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
+    return Sorted(
+        movable=tuple(movable),
+        waiting=tuple(waiting),
+        bare=tuple(bare),
+        left=reasons.total(),
+        why_left=", ".join(f"{count} {why}" for why, count in told),
+        unread=tuple(unread.values()),
+        claims=frozenset(f"{pod.namespace}/{claim}" for pod in concerned for claim in pod.claims),
+    )
+
+
+def _is_over(pod: Pod) -> bool:
+    return pod.is_finished and not pod.is_leaving
+
+
+def why_it_stays(pod: Pod, wish: Wish, failed_at: datetime) -> str:
+    """As it is told in a status, after a number; empty when the pod may go, or will."""
+    excluded = wish.exclude.reason(pod)
+    created = pod.metadata.creation_timestamp
+    reasons = (
+        (pod.is_mirror, "static"),
+        (pod.controller is None, "without a controller that would make another one"),
+        (_owner(pod) == _OF_EVERY_NODE, "of a DaemonSet"),
+        (bool(excluded), f"excluded (exclude.{excluded})"),
+        (KEEP in pod.annotations, f"kept by the annotation {KEEP}"),
+        # Whatever was put on the node after it had failed does not mind. Its copy would come here as well, and its
+        # copy's copy, and none of them would ever end, since nobody is there to confirm it.
+        (created is None or created >= failed_at, "placed there since the node failed"),
+    )
+    return next((why for is_so, why in reasons if is_so), "")
+
+
+def needs_proof(pod: Pod, wish: Wish, claims: Claims) -> bool:
+    """Whether it must not run twice, as far as anybody can tell, and nobody has said that it may."""
+    if not wish.accepts:
+        return False
+    if _owner(pod) == _STATEFUL or pod.holds_data_itself:
+        return True
+    if not wish.is_chosen and _owner(pod) not in _REPLACED_BY_COPIES:
+        return True
+    return any(not is_shared(claims.get(f"{pod.namespace}/{claim}")) for claim in pod.claims)
+
+
+def is_shared(modes: frozenset[str] | None) -> bool:
+    return bool(modes) and modes is not None and modes <= SHARED_MODES
+
+
+def _to_read(pod: Pod, wish: Wish, claims: Claims) -> dict[str, ReadClaim]:
+    """Claims of which nothing is known yet, where it depends on them alone."""
+    known = {f"{pod.namespace}/{claim}": frozenset({"ReadWriteMany"}) for claim in pod.claims}
+    if needs_proof(pod, wish, known):
+        return {}
+    return {key: ReadClaim(*key.split("/", 1)) for key in known if key not in claims}
+
+
+def _owner(pod: Pod) -> tuple[str, str]:
+    owner = pod.controller
+    return (owner.api_version, owner.kind) if owner is not None else ("", "")

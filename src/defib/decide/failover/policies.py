@@ -1,0 +1,236 @@
+"""What to do for PodFailoverPolicies: pods leave failed nodes at once, so many nodes at a time, and each is told of.
+
+    node fails ──▶ its pods come into sight ──▶ written down in the policy ──▶ pods are deleted ──▶ Moved
+                                                 │ brake, doubt, budget: Held, and told why
+                                                 └ pods that must not run twice: WaitingForProof
+
+Nothing depends on having seen a node fail: what counts is how it is now, and what stands in the policies.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from defib.decide.check_plan import CheckPlan
+from defib.decide.failover.failing import Failing, failure_of, look_for_failed
+from defib.decide.failover.node_plan import Failed, Look, Pass, is_about, plan_node, trigger_of
+from defib.decide.failover.policy_status import Known, read_known, report_policy
+from defib.decide.failover.reading import read_policy
+from defib.decide.failover.remediation import SELF_DOUBT, Hold
+from defib.decide.failover.sight import out_of_sight
+from defib.decide.failover.todo import NOTHING, Todo
+from defib.decide.failover.turns import Held, Turns
+from defib.decide.rules import LOOK_AGAIN, Rules
+from defib.model.action import ReportRemediation
+from defib.model.cluster import Cluster
+from defib.model.failover_policy import POLICY, FailedNode, Policy, State
+from defib.model.meta import Unstructured
+from defib.model.node import Node
+
+LOOKED_AT_ONCE = 50  # nodes of which the pods are in sight at a time, however many have failed
+OFF = "PodFailoverPolicies are switched off in this cluster (setting pod_failover_policies)"
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of the last look at a node, for as long as it has failed in the same way and all want the same."""
+
+    failed: Failed
+    wants: "Wants"
+    look: Look
+
+    def is_about(self, failed: Failed, wants: "Wants") -> bool:
+        return self.wants is wants and (self.failed.node.uid, self.failed.due) == (failed.node.uid, failed.due)
+
+
+Wants = tuple[tuple[str, Policy], ...]
+"""Of all policies that are served, by their UIDs."""
+
+
+class Policies(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do, and what is remembered until the next pass, which spares work and changes nothing."""
+
+    todo: Todo = NOTHING
+    known: Mapping[str, Known] = {}
+    wants: Wants = ()
+    failing: Failing = Failing()
+    looks: Mapping[str, Remembered] = {}
+    quiet: frozenset[str] = frozenset()  # policies of which everything is said, and nothing has failed
+
+
+NO_POLICIES = Policies()
+
+
+def plan_policies(
+    cluster: Cluster, rules: Rules, checks: Mapping[str, CheckPlan], hold: Hold, before: Policies = NO_POLICIES
+) -> Policies:
+    items = sorted(cluster.every(POLICY), key=lambda one: one.key)
+    if not items:
+        return NO_POLICIES
+    known = {item.key: _read(item, rules, before) for item in items}
+    if any(blindness.kind == "nodes" for blindness in cluster.blind):
+        # Nobody knows which nodes are there, or how they are.
+        return msgspec.structs.replace(before, todo=NOTHING, known=known, quiet=frozenset())
+    failing = look_for_failed(cluster.nodes, before.failing)
+    served = [one for one in known.values() if _is_served(one, rules)]
+    wants = _wants(served, before)
+    this = Pass(
+        cluster=cluster,
+        turns=Turns(cluster, rules, checks, (one.status for one in known.values())),
+        hold=_hold(failing, hold),
+        by_namespace=_by_namespace(served),
+        judged=before.todo.judged,
+    )
+    found, wake_at = _failed_nodes(served, failing, cluster.now)
+    looks, nodes = _look_at(found, this, wants, before)
+    off = "" if rules.failover.serves_policies else OFF
+    entries = _entries(known, found, looks)
+    reports = _reports(known, entries, before, cluster, off)
+    moments = [wake_at, *_again(this, looks)]
+    return Policies(
+        todo=Todo(
+            actions=(*reports.values(), *(action for one in looks.values() for action in one.look.actions)),
+            nodes=nodes,
+            wake_at=min((moment for moment in moments if moment is not None), default=None),
+            judged={name: judged for one in looks.values() for name, judged in one.look.judged.items()},
+        ),
+        known=known,
+        wants=wants,
+        failing=failing,
+        looks=looks,
+        quiet=frozenset(key for key in known if key not in reports and not entries[key]),
+    )
+
+
+def _read(item: Unstructured, rules: Rules, before: Policies) -> Known:
+    known = before.known.get(item.key)
+    if known is not None and known.item is item:
+        return known
+    if known is not None and known.item.spec == item.spec:
+        return read_known(item, known.policy)
+    return read_known(item, read_policy(item.spec, rules.failover))
+
+
+def _is_served(known: Known, rules: Rules) -> bool:
+    is_leaving = known.item.metadata.deletion_timestamp is not None
+    return rules.failover.serves_policies and isinstance(known.policy, Policy) and not is_leaving
+
+
+def _wants(served: list[Known], before: Policies) -> Wants:
+    """The very same as before, for as long as they are equal: then it is enough to compare that."""
+    wants = tuple((one.item.uid, one.policy) for one in served if isinstance(one.policy, Policy))
+    return before.wants if wants == before.wants else wants
+
+
+def _by_namespace(served: list[Known]) -> dict[str, list[Known]]:
+    found: dict[str, list[Known]] = {}
+    for one in served:
+        found.setdefault(one.item.namespace, []).append(one)
+    return found
+
+
+def _hold(failing: Failing, hold: Hold) -> Held | None:
+    """Why no pod of any node may be deleted now. Not asked for while no node has failed: it is dear."""
+    if not failing.not_ready and not failing.tainted:
+        return None
+    reason, message = hold()
+    if reason:
+        return Held(reason, message)
+    if 2 * len(failing.not_ready) > len(failing.nodes):
+        message = "more than half of all nodes are not ready at once, so it may be the network or the control plane"
+        return Held(SELF_DOUBT, message)
+    return None
+
+
+def _failed_nodes(served: list[Known], failing: Failing, now: datetime) -> tuple[list[Failed], datetime | None]:
+    """Those that have failed for long enough for some policy, the longest first; and when the next one will have."""
+    triggers = {trigger_of(one.policy): one.policy for one in served if isinstance(one.policy, Policy)}
+    wants_tainted = any(policy.taints for policy in triggers.values())
+    nodes = (*failing.not_ready.values(), *(failing.tainted.values() if wants_tainted else ()))
+    found: list[Failed] = []
+    later: list[datetime] = []
+    for node in nodes:
+        failures = {trigger: failure_of(node, policy, now) for trigger, policy in triggers.items()}
+        known = {trigger: failure for trigger, failure in failures.items() if failure is not None}
+        due = {trigger: failure for trigger, failure in known.items() if failure.at + triggers[trigger].dwell <= now}
+        later += [failure.at + triggers[trigger].dwell for trigger, failure in known.items() if trigger not in due]
+        if due:
+            found.append(Failed(node=node, due=due))
+    found.sort(key=lambda one: (min(failure.at for failure in one.due.values()), one.node.name))
+    return found, min(later, default=None)
+
+
+def _look_at(
+    found: list[Failed], this: Pass, wants: Wants, before: Policies
+) -> tuple[dict[str, Remembered], frozenset[str]]:
+    """What came of it for each node, and of which nodes the pods are to be in sight from now on."""
+    looks: dict[str, Remembered] = {}
+    turns: list[tuple[int, int, str]] = []
+    for place, failed in enumerate(found):
+        name = failed.node.name
+        known = before.looks.get(name)
+        known = known if known is not None and known.is_about(failed, wants) else None
+        unseen = out_of_sight(name, this.cluster)
+        if unseen is None:
+            known = Remembered(failed=failed, wants=wants, look=plan_node(failed, this))
+        elif known is not None:  # of those out of sight nothing can be done
+            known = msgspec.structs.replace(known, look=msgspec.structs.replace(known.look, actions=()))
+        if known is not None:
+            looks[name] = known
+        rank = _rank(known, failed.node, this)
+        if rank is not None:
+            turns.append((rank, place, name))
+    return looks, frozenset(name for _, _, name in sorted(turns)[:LOOKED_AT_ONCE])
+
+
+def _rank(known: Remembered | None, node: Node, this: Pass) -> int | None:
+    """How much its pods must be in sight; None when they need not be."""
+    if known is None:
+        return 1
+    if known.look.is_unsure:
+        return 0
+    states = {entry.state for entry in known.look.entries.values()}
+    if states & {State.MOVING, State.FAILING}:
+        return 0
+    if State.HELD in states and this.held(node) is None:
+        return 0
+    return 2 if State.WAITING in states else None
+
+
+def _entries(
+    known: Mapping[str, Known], found: list[Failed], looks: Mapping[str, Remembered]
+) -> dict[str, dict[str, FailedNode]]:
+    """By policy and node. Where nobody has looked yet, what stands written about the same failure stays."""
+    entries: dict[str, dict[str, FailedNode]] = {key: {} for key in known}
+    for name, remembered in looks.items():
+        for key, entry in remembered.look.entries.items():
+            entries[key][name] = entry
+    failed = {one.node.name: one for one in found if one.node.name not in looks}
+    for key, one in known.items():
+        for entry in one.status.nodes or ():
+            there = failed.get(entry.name)
+            if there is not None and any(is_about(entry, there.node, failure) for failure in there.due.values()):
+                entries[key][entry.name] = entry
+    return entries
+
+
+def _reports(
+    known: Mapping[str, Known],
+    entries: Mapping[str, Mapping[str, FailedNode]],
+    before: Policies,
+    cluster: Cluster,
+    off: str,
+) -> dict[str, ReportRemediation]:
+    reports = {}
+    for key, one in known.items():
+        if key in before.quiet and before.known.get(key) is one and not entries[key]:
+            continue
+        if (report := report_policy(one, entries[key], cluster, off)) is not None:
+            reports[key] = report
+    return reports
+
+
+def _again(this: Pass, looks: Mapping[str, Remembered]) -> list[datetime]:
+    """Heartbeats tell nobody that they are back, nor does a lock that it has ended."""
+    is_held = any(entry.state is State.HELD for one in looks.values() for entry in one.look.entries.values())
+    return [this.cluster.now + LOOK_AGAIN] if is_held else []

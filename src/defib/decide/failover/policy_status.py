@@ -1,0 +1,145 @@
+"""What the status of a PodFailoverPolicy says, and which of it is news."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from defib.decide.status import merged
+from defib.model.action import ReportRemediation, Target, TellEvent
+from defib.model.cluster import Cluster
+from defib.model.failover_policy import POLICY, FailedNode, Policy, PolicyStatus, State, read_policy_status, say_proofs
+from defib.model.health_check import StatusCondition
+from defib.model.meta import Unstructured
+
+VALID, SETTLED = "Valid", "Settled"
+INVALID, SWITCHED_OFF, ACCEPTED = "InvalidSpec", "SwitchedOff", "Accepted"
+QUIET = "Quiet"
+MESSAGE_MAX = 1024
+
+# The first of these that some node is in says how it stands with all.
+_WORST_FIRST = (State.FAILING, State.HELD, State.MOVING, State.WAITING, State.MOVED)
+_WARNINGS = frozenset({State.FAILING, State.HELD, State.WAITING})
+_EVENTS = {
+    State.HELD: "FailoverHeld",
+    State.MOVING: "PodsMoving",
+    State.FAILING: "DeletionFailed",
+    State.WAITING: "WaitingForProof",
+    State.MOVED: "PodsMoved",
+}
+
+_FIELDS = tuple(field.encode_name for field in msgspec.structs.fields(PolicyStatus))
+
+
+class Known(msgspec.Struct, frozen=True):
+    """A policy as it was read; kept for as long as its object stays the same."""
+
+    item: Unstructured
+    policy: Policy | tuple[str, ...]
+    status: PolicyStatus
+
+    def entry(self, node: str) -> FailedNode | None:
+        return next((entry for entry in self.status.nodes or () if entry.name == node), None)
+
+
+def report_policy(
+    known: Known, nodes: Mapping[str, FailedNode], cluster: Cluster, off: str
+) -> ReportRemediation | None:
+    """What to write; None when it stands there already. `off` says why no policy is served."""
+    item, before = known.item, known.status
+    entries = [_kept(before_entry(known, entry), entry) for _, entry in sorted(nodes.items())]
+    moved = (before.moved or 0) + sum(_newly_moved(known, entry) for entry in entries)
+    conditions = [_validity(known.policy, off), _settlement(entries)]
+    generation = item.metadata.generation
+    after = PolicyStatus(
+        observed_generation=generation,
+        proofs=say_proofs(known.policy.wish.accepts) if isinstance(known.policy, Policy) else before.proofs,
+        failed_nodes=len(entries),
+        moved=moved,
+        waiting=sum(entry.waiting for entry in entries),
+        nodes=entries or None,
+        conditions=merged(before.conditions or [], conditions, generation, cluster.now),
+    )
+    if after == before:
+        return None
+    told: dict[str, Any] = msgspec.to_builtins(after)
+    return ReportRemediation(
+        target=target_of(item),
+        version=item.metadata.resource_version,
+        status={name: told.get(name) for name in _FIELDS},
+        tells=tuple(_news(known, entry, cluster) for entry in entries if _is_news(before_entry(known, entry), entry)),
+    )
+
+
+def target_of(item: Unstructured) -> Target:
+    return Target(kind=POLICY, namespace=item.namespace, name=item.name, uid=item.uid)
+
+
+def before_entry(known: Known, entry: FailedNode) -> FailedNode | None:
+    """What was written about the same failure of the same node."""
+    there = known.entry(entry.name)
+    return there if there is not None and is_same_failure(there, entry) else None
+
+
+def is_same_failure(one: FailedNode, other: FailedNode) -> bool:
+    return (one.uid, one.not_ready_since) == (other.uid, other.not_ready_since)
+
+
+def _kept(before: FailedNode | None, after: FailedNode) -> FailedNode:
+    """Progress alone is no news: a write for every pod that leaves would cost more than moving them."""
+    return before if before is not None and not _is_news(before, after) else after
+
+
+def _is_news(before: FailedNode | None, after: FailedNode) -> bool:
+    return before is None or _gist(before) != _gist(after)
+
+
+def _gist(entry: FailedNode) -> tuple[object, ...]:
+    return entry.state, entry.reason, entry.found, entry.waiting, entry.kept
+
+
+def _newly_moved(known: Known, entry: FailedNode) -> int:
+    there = before_entry(known, entry)
+    return max(entry.moved - (there.moved if there is not None else 0), 0)
+
+
+def _validity(policy: Policy | tuple[str, ...], off: str) -> StatusCondition:
+    if off:
+        return StatusCondition(type=VALID, status="False", reason=SWITCHED_OFF, message=off)
+    if isinstance(policy, Policy):
+        return StatusCondition(
+            type=VALID, status="True", reason=ACCEPTED, message="the policy makes sense and is served"
+        )
+    return StatusCondition(type=VALID, status="False", reason=INVALID, message="; ".join(policy))
+
+
+def _settlement(entries: list[FailedNode]) -> StatusCondition:
+    worst = next((state for state in _WORST_FIRST if any(entry.state is state for entry in entries)), None)
+    if worst is None:
+        message = "no node has failed that runs pods of this policy"
+        return StatusCondition(type=SETTLED, status="True", reason=QUIET, message=message)
+    found = [entry for entry in entries if entry.state is worst]
+    others = f" (and {len(entries) - 1} more failed nodes)" if len(entries) > 1 else ""
+    return StatusCondition(
+        type=SETTLED,
+        status="True" if worst is State.MOVED else "False",
+        reason=found[0].reason or str(worst),
+        message=f"node {found[0].name}: {found[0].message}{others}"[:MESSAGE_MAX],
+    )
+
+
+def _news(known: Known, entry: FailedNode, cluster: Cluster) -> TellEvent:
+    return TellEvent(
+        check=known.item.name,
+        namespace=known.item.namespace,
+        uid=known.item.uid,
+        kind=POLICY,
+        is_warning=entry.state in _WARNINGS,
+        reason=_EVENTS[entry.state],
+        message=f"node {entry.name}: {entry.message}",
+        at=cluster.now,
+    )
+
+
+def read_known(item: Unstructured, policy: Policy | tuple[str, ...]) -> Known:
+    return Known(item, policy, read_policy_status(item))

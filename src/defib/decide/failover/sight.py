@@ -1,0 +1,98 @@
+"""Whether the pods of a node are in sight, and what is to be done with them according to somebody's wish."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+import msgspec
+
+from defib.decide.failover.pods import sort_pods
+from defib.decide.failover.todo import Judged
+from defib.decide.status import whole_or_none
+from defib.model.action import Failure, MovePod
+from defib.model.cluster import Cluster
+from defib.model.node import Node, Taint
+from defib.model.pod import Pod, pods_on
+from defib.model.pod_failover import Wish
+from defib.model.selector import Selector
+
+FIRST_SIGHT = timedelta(seconds=5)  # so long may the first list of a node's pods take before anybody is told
+
+
+class OutOfSight(msgspec.Struct, frozen=True):
+    """`why` is empty while it is too early to tell anybody; then `until` says when it no longer is."""
+
+    why: str = ""
+    until: datetime | None = None
+
+
+def out_of_sight(node: str, cluster: Cluster) -> OutOfSight | None:
+    """None when the pods of the node are seen as they are."""
+    name = pods_on(node)
+    if name not in cluster.others:
+        return OutOfSight()
+    blind = next((blindness for blindness in cluster.blind if blindness.kind == name), None)
+    if blind is not None and cluster.now <= blind.since + FIRST_SIGHT:
+        return OutOfSight(until=blind.since + FIRST_SIGHT)
+    why = blind.why if blind is not None else cluster.absent.get(name, "")
+    return OutOfSight(f"the pods of node {node} are out of sight: {why}") if why else None
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """Pods of one failed node that somebody wants to leave. `who` is told in the log of each deletion."""
+
+    who: str
+    node: Node
+    wish: Wish
+    since: datetime
+    failed_at: datetime  # what was put there later does not mind
+    namespace: str = ""  # empty: of all namespaces
+    others: tuple[Selector, ...] = ()  # by which somebody else selects pods, who goes first
+    taint: Taint | None = None  # for which the node counts as failed although it is ready
+    taints: tuple[str, ...] = ()
+
+    def is_for(self, pod: Pod) -> bool:
+        if self.namespace and pod.namespace != self.namespace:
+            return False
+        if self.taint is not None and pod.tolerates(self.taint):
+            return False
+        return not any(other.selects(pod.labels) for other in self.others)
+
+    @property
+    def basis(self) -> tuple[object, ...]:
+        """What the answer depends on, beside pods and claims."""
+        return (self.who, self.node.uid, self.wish, self.failed_at, self.others, self.taint, self.taints)
+
+
+def judge(task: Task, pods: Mapping[str, Pod], cluster: Cluster, before: Judged | None) -> Judged:
+    """`before` spares work and changes nothing."""
+    if before is not None and before.pods is pods and before.of == task.basis and not before.sorted.unread:
+        return before
+    mine = [pod for pod in pods.values() if task.is_for(pod)]
+    found = sort_pods(mine, task.wish, failed_at=task.failed_at, claims=cluster.claims)
+    moves = tuple(_move(pod, task) for pod in found.movable)
+    # A claim that cannot be read is not waited for: whoever uses it waits for a proof, as with one that is not shared.
+    is_unsure = any(one.key not in cluster.failures for one in found.unread)
+    return Judged(pods=pods, of=task.basis, sorted=found, moves=moves, is_unsure=is_unsure)
+
+
+def _move(pod: Pod, task: Task) -> MovePod:
+    return MovePod(
+        node=task.node.name,
+        node_uid=task.node.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        because=task.who,
+        since=task.since,
+        grace_seconds=task.wish.grace_seconds,
+        taints=task.taints,
+    )
+
+
+def failed_ones(moves: tuple[MovePod, ...], failures: Mapping[str, Failure]) -> list[tuple[MovePod, Failure]]:
+    return [(one, failures[one.key]) for one in moves if one.key in failures] if failures else []
+
+
+def not_ready_since(node: Node) -> datetime | None:
+    ready = node.condition("Ready")
+    return whole_or_none(ready.last_transition_time) if ready is not None else None

@@ -1,0 +1,43 @@
+"""What this process has found out by asking, beside what it watches: the power of machines, the modes of claims."""
+
+from datetime import datetime
+
+import msgspec
+
+from defib.act.outcome import ClaimRead, Outcome, PowerChecked, PowerRead, PowerSwitched
+from defib.clock import Clock
+from defib.decide.remediators import OwnWork
+from defib.model.action import Action, CheckPower, ReadClaim, ReadPower, SwitchPower
+from defib.model.cluster import Cluster
+from defib.model.power import Look
+from defib.observe.cache import Cache
+from defib.observe.claim_memory import ClaimMemory
+from defib.observe.power_memory import PowerMemory
+
+
+class Memory:
+    def __init__(self, cache: Cache, clock: Clock) -> None:
+        self._cache = cache
+        self._clock = clock
+        self.power = PowerMemory()
+        self.claims = ClaimMemory()
+
+    def remember(self, action: Action, outcome: Outcome) -> None:
+        match action, outcome:
+            case ReadPower(), PowerRead(reading, can_read):
+                look = Look(reading, self._heartbeat(action.node), action.path)
+                self.power.read(action.incident_uid, look, can_read=can_read)
+            case SwitchPower(), PowerSwitched(sent):
+                self.power.sent(action.incident.uid, msgspec.structs.replace(sent, path=action.path))
+            case CheckPower(), PowerChecked(check):
+                self.power.checked(action.node, check)
+            case ReadClaim(), ClaimRead(modes):
+                self.claims.read(f"{action.namespace}/{action.name}", modes)
+
+    def keep_only(self, own: OwnWork, cluster: Cluster) -> None:
+        self.power.keep_only(own.fencing.open, cluster.nodes)
+        self.claims.keep_only(own.failover.claims)
+
+    def _heartbeat(self, node: str) -> datetime | None:
+        lease = self._cache.snapshot(self._clock.now()).heartbeat_of(node)
+        return lease.spec.renew_time if lease is not None else None
