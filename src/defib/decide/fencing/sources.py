@@ -1,8 +1,9 @@
-"""Whoever can ask for a power cycle: our own remediations always, those of other projects where a setting says so."""
+"""Whoever can ask for a machine to be fenced: our own remediations always, other projects where a setting says so."""
 
 from collections.abc import Iterable, Iterator
 
 from defib.decide.entries import release
+from defib.decide.fencing.by_hand import by_hand_order
 from defib.decide.fencing.kinds import (
     MACHINE_HEALTH_CHECKS,
     MACHINES,
@@ -24,6 +25,7 @@ from defib.model.health_check import KindRef
 from defib.model.incident import NodeIncident
 from defib.model.meta import Unstructured
 from defib.model.metal3 import HOST
+from defib.model.pod_failover import REMEDIATION as POD_FAILOVER
 from defib.model.power_cycle import LOCK_HOLDER, REMEDIATION, HandOver
 
 MACHINE_ANNOTATION, METAL3_REMEDIATION = "machine-annotation", "metal3-remediation"  # as the setting calls them
@@ -33,6 +35,17 @@ _BEHIND_MACHINES: tuple[Versions, ...] = (*MACHINES, *MACHINE_HEALTH_CHECKS, MET
 
 def orders_in(cluster: Cluster, rules: Rules) -> Iterator[tuple[Order, Report]]:
     """Each with how it is told how it stands."""
+    nodes = set()
+    for order, report in _to_be_switched(cluster, rules):
+        if not order.is_over and not order.withdrawn:
+            nodes.add(order.node)
+        yield order, report
+    for item in cluster.every(POD_FAILOVER):
+        if (by_hand := by_hand_order(item, cluster, nodes)) is not None:
+            yield by_hand, _silent  # its own status says what its pods wait for
+
+
+def _to_be_switched(cluster: Cluster, rules: Rules) -> Iterator[tuple[Order, Report]]:
     for item in cluster.every(REMEDIATION):
         order = power_cycle_order(item, cluster)
         yield order, _reporter(item, order, cluster)
