@@ -179,7 +179,10 @@ class Stage:
     @property
     def pod_runs_on(self) -> str:
         """Where the pod that must never run twice is ready now; empty when nowhere."""
-        pod = self.one("pods", POD)
+        return self.ready_on(POD)
+
+    def ready_on(self, name: str) -> str:
+        pod = self.one("pods", name)
         if pod is None or "deletionTimestamp" in pod["metadata"]:
             return ""
         ready = [one["status"] for one in pod.get("status", {}).get("conditions", ()) if one["type"] == "Ready"]

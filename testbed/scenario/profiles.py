@@ -29,6 +29,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     toleration_seconds: int = 300
     unmount_seconds: float = UNMOUNT_SECONDS
     """How long a volume stays with a node that is not ready and still lists it as in use."""
+    verify_seconds: float = 60.0
+    """How often Kubernetes looks whether somebody else has detached what it attached."""
     evictions_per_second: float = 0.1
     """How many nodes of a zone are given up in a second."""
     start_seconds: float = 90.0
@@ -51,6 +53,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
             f"--node-monitor-grace-period={_go(self.nodes.grace_seconds)}",
             f"--node-monitor-period={_go(self.nodes.monitor_seconds)}",
             f"--node-eviction-rate={self.evictions_per_second:g}",
+            f"--attach-detach-reconcile-sync-period={_go(self.verify_seconds)}",
             *((f"{_UNMOUNT_FLAG}={_go(self.unmount_seconds)}",) if unmount_flag else ()),
         )
         tolerated = tuple(
@@ -59,7 +62,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         return Settings(controller_manager=manager, apiserver=tolerated)
 
     def workloads(self) -> WorkloadTimers:
-        return WorkloadTimers(toleration_seconds=self.toleration_seconds, unmount_seconds=self.unmount_seconds)
+        return WorkloadTimers(
+            toleration_seconds=self.toleration_seconds,
+            unmount_seconds=self.unmount_seconds,
+            verify_seconds=self.verify_seconds,
+        )
 
 
 def _go(seconds: float) -> str:
@@ -95,6 +102,7 @@ PROFILES: Mapping[Timers, Profile] = MappingProxyType(
             storage=StorageTimers(provision_seconds=0.1, attach_seconds=0.3, detach_seconds=0.3),
             toleration_seconds=10,
             unmount_seconds=12.0,
+            verify_seconds=2.0,
             evictions_per_second=100.0,
         ),
     }

@@ -1,15 +1,18 @@
 """Volumes and pods on their own, while workloads are freed: whoever dies on the way, and whatever is refused."""
 
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from defib.decide.fencing.case import ATTACHMENTS_KEPT
 from defib.kube.kinds import PODS
 from defib.model.incident import Phase
 from defib.simulate.faults import Fault, Refuse
 from defib.simulate.virtual_time import VirtualClock, run
+from testbed.scenario.manifests import manifest_of
+from testbed.scenario.story import Access, NewName, StatefulSetWithVolume
 from tests.mortal_operator import Doom
 from tests.power_cycle_crash import WORKLOADS, Disturbance, Plot, begin, end, play, served
 from tests.power_cycle_stage import SHOP, VICTIM, WAYS, Stage, a_stage
@@ -76,9 +79,59 @@ def test_a_pod_on_its_own_is_named_once_whoever_dies(way: str, workloads: str, w
                 assert await end(stage) == []
         assert life.was_struck == bool(words)
         assert stage.leftovers() == []
-        solo = stage.one("pods", "solo")  # who dies between marking and deleting it leaves it marked
-        assert solo is None or solo["status"]["reason"] == "NodeFenced"
+        assert stage.one("pods", "solo") is None
         named = [entry["message"] for entry in timeline(stage) if f"{SHOP}/solo" in entry["message"]]
         assert len(named) == 1
+
+    on_stage(story)
+
+
+def moments(stage: Stage) -> dict[str, datetime]:
+    """When it came into each phase."""
+    return {entry["phase"]: datetime.fromisoformat(entry["at"]) for entry in timeline(stage)}
+
+
+def test_a_volume_that_kubernetes_leaves_there_is_detached_after_a_while() -> None:
+    """Somebody else attached it, so the controller of Kubernetes does not know it."""
+
+    async def story(stage: Stage) -> None:
+        spec = {"attacher": "other.example.com", "nodeName": VICTIM, "source": {"persistentVolumeName": "pv-other"}}
+        stage.server.put(ATTACHMENTS, {"metadata": {"name": "other"}, "spec": spec, "status": {"attached": True}})
+        await begin(stage, Plot(way="hollow", workloads="OutOfServiceTaint", fault="hangs"))
+        async with stage.operator() as life:
+            assert await end(stage) == []
+        assert stage.leftovers() == []
+        assert stage.one(ATTACHMENTS, "other") is None
+        assert len([deed for deed in life.deeds if "/volumeattachments/" in deed]) == 1, "the rest is theirs to detach"
+        took = moments(stage)[Phase.POWERING_ON] - moments(stage)[Phase.FREEING]
+        assert ATTACHMENTS_KEPT <= took < ATTACHMENTS_KEPT + timedelta(seconds=2)
+
+    on_stage(story)
+
+
+def test_who_goes_back_to_a_machine_that_is_down_is_not_waited_for() -> None:
+    """Neither is its volume, which is attached there again."""
+
+    async def story(stage: Stage) -> None:
+        made = manifest_of(StatefulSetWithVolume(name=NewName("stubborn"), replicas=1, access=Access.RWO))
+        stays = {"tolerations": [{"operator": "Exists"}], "nodeSelector": {"kubernetes.io/hostname": VICTIM}}
+        made.body["spec"]["template"]["spec"] |= stays
+        await stage.person.create(made.kind, made.body, namespace=SHOP)
+        assert await stage.until(lambda: stage.ready_on("stubborn-0") == VICTIM, 60)
+        before = stage.one("pods", "stubborn-0")
+        await begin(stage, Plot(way="hollow", workloads="OutOfServiceTaint", fault="is cut off"))
+        async with stage.operator():
+            assert await end(stage) == []
+        took = moments(stage)[Phase.POWERING_ON] - moments(stage)[Phase.FREEING]
+        assert took < ATTACHMENTS_KEPT + timedelta(seconds=5)
+        assert "its workloads are free" in [entry["message"] for entry in timeline(stage)]
+        assert await stage.until(lambda: stage.ready_on("stubborn-0") == VICTIM, 120)
+        after = stage.one("pods", "stubborn-0")
+        assert before is not None
+        assert after is not None
+        assert after["metadata"]["uid"] != before["metadata"]["uid"]
+        left = datetime.fromisoformat(after["metadata"]["creationTimestamp"]) - moments(stage)[Phase.FREEING]
+        assert left < timedelta(seconds=2), "API servers count whole seconds: who comes in the very same one goes again"
+        assert stage.leftovers() == []
 
     on_stage(story)

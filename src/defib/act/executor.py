@@ -59,7 +59,9 @@ STATUS_PAUSE_SECONDS = 0.5
 TELLERS = 4  # Event objects must not take the place of remediations, however many there are
 UNTOLD_MAX = 1000
 TELLING_TRIES = 5
-HELD_BY_THE_BRAKE = StartRemediation | MovePod | TaintNode | DeleteNode | FreePod | DeleteAttachment | DeleteMachine | MachineAction
+HELD_BY_THE_BRAKE = (
+    StartRemediation | MovePod | TaintNode | DeleteNode | FreePod | DeleteAttachment | DeleteMachine | MachineAction
+)
 
 
 class Hooks(msgspec.Struct, frozen=True, kw_only=True):

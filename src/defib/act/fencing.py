@@ -10,8 +10,9 @@ from defib.act.means import REQUEST_SECONDS, Means
 from defib.act.outcome import Done, Outcome, Stale, Withheld
 from defib.kube.client import Deletion, Merge
 from defib.kube.errors import AlreadyExists, Conflict, NotFound
-from defib.kube.kinds import NODE_INCIDENTS, NODES, PODS
+from defib.kube.kinds import NODE_INCIDENTS, NODES, PODS, unstructured
 from defib.model.action import (
+    DeleteAttachment,
     DeleteMachine,
     DeleteNode,
     DropIncident,
@@ -25,12 +26,14 @@ from defib.model.action import (
 from defib.model.incident import Phase
 from defib.model.mandate import Mandate
 from defib.model.node import OUT_OF_SERVICE, OUT_OF_SERVICE_TAINT, Node, Taint
+from defib.model.pod import DISRUPTED, FREED_BY_US
 from defib.model.saved import missing, to_save
 
 log = structlog.get_logger("act")
 
+ATTACHMENTS = unstructured("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
 TRIES = 4  # a node is written by its kubelet and by controllers all the time; losing a race to them is ordinary
-DISRUPTED = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByDefib"}
+MARK = {"type": DISRUPTED, "status": "True", "reason": FREED_BY_US}
 
 
 async def open_incident(means: Means, action: OpenIncident) -> Outcome:
@@ -150,14 +153,32 @@ async def _freed(means: Means, action: FreePod) -> bool:
         return False
     if not pod.is_finished:
         message = f"node {action.node} was proved to be down"
-        condition = DISRUPTED | {"message": message, "lastTransitionTime": f"{means.clock.now():%Y-%m-%dT%H:%M:%SZ}"}
-        others = [one for one in pod.status.conditions or () if one.get("type") != DISRUPTED["type"]]
+        condition = MARK | {"message": message, "lastTransitionTime": f"{means.clock.now():%Y-%m-%dT%H:%M:%SZ}"}
+        others = [one for one in pod.status.conditions or () if one.get("type") != DISRUPTED]
         status = {"phase": "Failed", "reason": "NodeFenced", "message": message, "conditions": [*others, condition]}
         meta = {"uid": action.uid, "resourceVersion": pod.metadata.resource_version}
         patch = Merge({"metadata": meta, "status": status})
         await means.client.patch(ref, patch, subresource="status", deadline=REQUEST_SECONDS)
     await means.client.delete(ref, Deletion(uid=action.uid, grace_seconds=0), deadline=REQUEST_SECONDS)
     return True
+
+
+async def delete_attachment(means: Means, action: DeleteAttachment, mandate: Mandate) -> Outcome:
+    """Whoever attached the volume detaches it, and then lets go of the object."""
+    if lost := await _no_proof(means, action.incident, Phase.FREEING, mandate):
+        return lost
+    ref = ATTACHMENTS.at(action.name)
+    attachment = await means.live(ref)
+    if attachment is None or attachment.uid != action.uid or attachment.metadata.deletion_timestamp is not None:
+        return Done()
+    if (attachment.spec or {}).get("nodeName") != action.node:
+        return Stale(f"attachment {action.name} is of another node")
+    try:
+        await means.client.delete(ref, Deletion(uid=action.uid), deadline=REQUEST_SECONDS)
+    except (NotFound, Conflict):  # this one is gone; a namesake is not our business
+        return Done()
+    log.info("volume attachment deleted", attachment=action.name, node=action.node)
+    return Done()
 
 
 async def delete_machine(means: Means, action: DeleteMachine, mandate: Mandate) -> Outcome:

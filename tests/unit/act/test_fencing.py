@@ -6,8 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from defib.act.executor import HELD_BY_THE_BRAKE
 from defib.act.fencing import ATTACHMENTS, TRIES
 from defib.act.outcome import Done, Stale, Withheld
+from defib.act.places import in_turn
 from defib.kube.client import Deletion, Merge
 from defib.kube.errors import Forbidden, KubeError, ServerFailed
 from defib.kube.kinds import NODE_INCIDENTS, PODS
@@ -145,6 +147,24 @@ def test_nothing_is_taken_away_under_the_brake_or_without_a_mandate(destroyer: C
             "our mandate has ended"
         )
         assert scene.writes() == []
+
+    fence(story)
+
+
+@pytest.mark.parametrize("destroyer", DESTROYERS)
+def test_what_takes_something_away_does_not_even_begin_under_the_brake(destroyer: Callable[[Scene], Action]) -> None:
+    async def story(scene: Scene) -> None:
+        assert isinstance(destroyer(scene), HELD_BY_THE_BRAKE)
+
+    fence(story)
+
+
+def test_pods_and_volumes_come_after_everything_else() -> None:
+    """There may be thousands of them."""
+
+    async def story(scene: Scene) -> None:
+        many: list[Action] = [detaching(scene), freeing(scene)]
+        assert in_turn([*many, taint(scene)], ()) == [taint(scene), *many]
 
     fence(story)
 

@@ -246,6 +246,45 @@ def test_a_deleted_node_keeps_its_volume_for_six_minutes_too() -> None:
     play(story)
 
 
+def test_what_somebody_else_has_detached_is_attached_elsewhere_after_the_next_look_only() -> None:
+    """Kubernetes does not follow attachments: what it attached is attached, until it looks, once a minute."""
+
+    async def story(stage: VirtualStage) -> None:
+        await two_nodes_with_disks(stage)
+        await a_pod_with_a_disk_on(stage, "n1")
+        await stage.delete(NODES, "n1")
+        await stage.delete(PODS, "old", grace_seconds=0)
+        await stage.make(PODS, a_pod("new", claim="disk"))
+        await stage.pass_time(60 - stage.clock.monotonic() % 60 + 1)  # right after a look
+        (attachment,) = await stage.all(ATTACHMENTS)
+        await stage.delete(ATTACHMENTS, attachment.name)
+        await stage.play()
+        await stage.pass_time(50)
+        assert await attached_to(stage) == []
+        await stage.pass_time(10)
+        assert await attached_to(stage) == ["n2"]
+
+    play(story)
+
+
+def test_what_somebody_else_has_detached_is_missed_at_once_where_we_would_detach_it_anyway() -> None:
+    async def story(stage: VirtualStage) -> None:
+        await two_nodes_with_disks(stage)
+        await a_pod_with_a_disk_on(stage, "n1")
+        await stage.lose_node("n1")
+        await stage.delete(PODS, "old", grace_seconds=0)
+        await stage.make(PODS, a_pod("new", claim="disk", nodeSelector={"kubernetes.io/hostname": "n2"}))
+        (attachment,) = await stage.all(ATTACHMENTS)
+        await stage.delete(ATTACHMENTS, attachment.name)
+        await stage.play()
+        assert await attached_to(stage) == []
+        await stage.taint("n1", OUT_OF_SERVICE)
+        await stage.pass_time(1)
+        assert await attached_to(stage) == ["n2"]
+
+    play(story)
+
+
 def test_a_node_out_of_service_gives_its_volume_up_at_once_when_the_pod_is_gone() -> None:
     async def story(stage: VirtualStage) -> None:
         await two_nodes_with_disks(stage)

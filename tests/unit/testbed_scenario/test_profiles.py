@@ -11,6 +11,7 @@ def test_the_default_profile_is_what_kubernetes_does_anyway() -> None:
         "--node-monitor-grace-period=50000ms",
         "--node-monitor-period=5000ms",
         "--node-eviction-rate=0.1",
+        "--attach-detach-reconcile-sync-period=60000ms",
     )
     assert profile.workloads().unmount_seconds == 360
 
@@ -22,9 +23,11 @@ def test_a_profile_is_the_same_on_both_kinds_of_control_plane() -> None:
         "--default-not-ready-toleration-seconds=10",
         "--default-unreachable-toleration-seconds=10",
     )
+    assert settings.controller_manager[-2] == "--attach-detach-reconcile-sync-period=2000ms"
     assert settings.controller_manager[-1] == "--testbed-max-wait-for-unmount=12000ms"
     assert profile.workloads().toleration_seconds == 10
     assert profile.workloads().unmount_seconds == 12
+    assert profile.workloads().verify_seconds == 2
 
 
 def test_without_the_flag_the_unmount_wait_is_told_as_it_is() -> None:

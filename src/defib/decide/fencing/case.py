@@ -16,7 +16,7 @@ from defib.model.cluster import Cluster, Served
 from defib.model.health_check import KindRef
 from defib.model.incident import Confirmation, Grade, IncidentStatus, NodeIncident, Phase, PowerReading, Proof
 from defib.model.lock import ends_at
-from defib.model.meta import Unstructured
+from defib.model.meta import Resource, Unstructured
 from defib.model.node import OUT_OF_SERVICE, OUT_OF_SERVICE_TAINT, Node, Taint
 from defib.model.pod import Pod, pods_on
 from defib.model.power import MANUAL, METAL3, Look, PowerPath, PowerSeen, PowerState
@@ -29,6 +29,7 @@ OFF_IS_OVER = timedelta(seconds=90)  # an off of ours has had its effect, and Ku
 LEASE_LENGTH = timedelta(seconds=40)  # of a heartbeat, where it does not say
 LAST_BREATH = timedelta(seconds=10)  # so long after an off was accepted a kubelet may still have reported
 LATE_OFF = timedelta(seconds=30)  # so long an off that was sent may still be on its way
+ATTACHMENTS_KEPT = timedelta(seconds=10)  # so long Kubernetes may take to detach what is out of service
 VOLUME_ATTACHMENT = KindRef("storage.k8s.io/v1", "VolumeAttachment")
 
 _HELD = frozenset({Phase.POWERING_OFF, Phase.FREEING, Phase.REPLACING})  # what destroys something waits there
@@ -281,27 +282,39 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         blind = any(blindness.kind == name for blindness in self.cluster.blind) or name in self.cluster.absent
         if blind or name not in self.cluster.others:
             return None
-        found = [pod for pod in self.cluster.all_of(name, Pod).values() if _must_go(pod)]
+        found = [pod for pod in self.cluster.all_of(name, Pod).values() if _must_go(pod, self._proved_at)]
         return tuple(sorted(found, key=lambda pod: (-pod.spec.priority, pod.key)))
 
     @property
-    def has_volumes(self) -> bool:
-        """Whether volumes are still attached to it, or nobody can say."""
+    def attachments(self) -> tuple[Unstructured, ...] | None:
+        """Of volumes that are attached to it since before the proof; None while nobody can say."""
         served = self.cluster.kinds.get(VOLUME_ATTACHMENT)
         if not isinstance(served, Served) or any(one.kind == served.collection for one in self.cluster.blind):
-            return True
+            return None
         if served.collection in self.cluster.absent:  # we may not see them, so there is nothing to wait for
-            return False
-        return any(
-            (item.spec or {}).get("nodeName") == self.order.node for item in self.cluster.every(VOLUME_ATTACHMENT)
+            return ()
+        known = self.cluster.every(VOLUME_ATTACHMENT)
+        return tuple(
+            item
+            for item in known
+            if (item.spec or {}).get("nodeName") == self.order.node and _is_from_before(item, self._proved_at)
         )
 
     @property
+    def detaches_at(self) -> datetime:
+        """From then on we detach ourselves. From a Node that is gone Kubernetes does it after six minutes only."""
+        return self.since + (ATTACHMENTS_KEPT if self.is_same_node else timedelta())
+
+    @property
     def is_freed(self) -> bool:
-        """Volumes of a Node that is gone stay attached until it is back, or for six minutes: it is not waited for them."""
         if not self.order.node:
             return True
-        return self.is_told and self.pods == () and not (self.is_same_node and self.has_volumes)
+        return self.is_told and self.pods == () and self.attachments == ()
+
+    @property
+    def _proved_at(self) -> datetime:
+        """What was put there later than that was put on a machine that is down, by whoever knew. Not yet: now."""
+        return self.status.proof.at if self.status.proof is not None else self.cluster.now
 
     @property
     def is_back(self) -> bool:
@@ -361,7 +374,15 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return next((self.cluster.failures[key].why for key in keys if key in self.cluster.failures), "")
 
 
-def _must_go(pod: Pod) -> bool:
-    if pod.is_mirror or pod.tolerates(OUT_OF_SERVICE_TAINT):
+def _must_go(pod: Pod, proved_at: datetime) -> bool:
+    """What tolerates the taint may be put there again, when it was freed: that one is left, and not waited for."""
+    if pod.is_mirror:
         return False
-    return pod.is_leaving or not pod.is_finished
+    if pod.tolerates(OUT_OF_SERVICE_TAINT) and (pod.is_of_daemon_set or not _is_from_before(pod, proved_at)):
+        return False
+    return pod.is_leaving or not pod.is_finished or pod.is_freed_by_us  # we may have died right after marking it
+
+
+def _is_from_before(item: Resource, moment: datetime) -> bool:
+    created = item.metadata.creation_timestamp
+    return created is None or created <= moment

@@ -8,22 +8,24 @@ from typing import Any
 import msgspec
 
 from defib.decide.entries import release
-from defib.decide.fencing.case import OFF_IS_OVER, VOLUME_ATTACHMENT, Case
+from defib.decide.fencing.case import VOLUME_ATTACHMENT, Case
 from defib.decide.fencing.conditions import conditions_after
 from defib.decide.fencing.covered import Machine, machine_of
-from defib.decide.fencing.news import news_of
+from defib.decide.fencing.lost import is_untold
+from defib.decide.fencing.lost import words as lost_words
+from defib.decide.fencing.news import news_of, news_of_lost
 from defib.decide.fencing.obstacles import hold_of, lock_of, obstacle_to, only_one
 from defib.decide.fencing.order import Obstacle, Order, Report, cause_of, target_of
-from defib.decide.fencing.proofs import UNREADABLE_WAIT
 from defib.decide.fencing.readiness import NOTHING as NOT_TRIED
 from defib.decide.fencing.readiness import Readiness, why_shared
 from defib.decide.fencing.said import said, why_closed
 from defib.decide.fencing.sources import kinds_handed_over, kinds_served, left_behind, orders_in
 from defib.decide.fencing.table import Row, next_row, telling
-from defib.decide.fencing.work import next_command, next_reading, target, work
+from defib.decide.fencing.wake import wake_at
+from defib.decide.fencing.work import target, work
 from defib.decide.ground import is_control_plane
-from defib.decide.rules import INSTANT, LOOK_AGAIN, Rules
-from defib.model.action import Action, DropIncident, HoldLock, OpenIncident, ReportRemediation, SwitchPower
+from defib.decide.rules import Rules
+from defib.model.action import Action, DropIncident, HoldLock, OpenIncident, ReportRemediation, SwitchPower, TellEvent
 from defib.model.cluster import Cluster, Served, Wanted
 from defib.model.health_check import KindRef
 from defib.model.incident import (
@@ -40,7 +42,7 @@ from defib.model.lock import Claim, ends_at, is_held
 from defib.model.metal3 import HOST
 from defib.model.moment import is_sensible
 from defib.model.node import Lease
-from defib.model.power import METAL3, UNSEEN, PowerPath, PowerState
+from defib.model.power import METAL3, UNSEEN, PowerPath
 from defib.model.power_cycle import LOCK_HOLDER
 
 LOCK_LENGTH = timedelta(minutes=10)
@@ -52,7 +54,6 @@ DROPPED_AT_ONCE = 20
 
 _FIELDS = {field.name: field.encode_name for field in msgspec.structs.fields(IncidentStatus)}
 _FREEING = frozenset({Phase.POWERING_OFF, Phase.FREEING})
-_AWAITED = frozenset({Phase.POWERING_ON, Phase.RETURNING, Phase.RESTING, Phase.CANCELLING, Phase.NEEDS_PERSON})
 
 
 class Fencing(msgspec.Struct, frozen=True, kw_only=True):
@@ -226,7 +227,7 @@ def _plan_one(order: Order, report: Report, incident: NodeIncident | None, this:
     return Fencing(
         actions=(*actions, *_lock(case, this.rules, row), *report(incident, so)),
         nodes=frozenset({order.node}) if order.node and incident.status.phase in _FREEING else frozenset(),
-        wake_at=_wake_at(case) if row is None else None,
+        wake_at=wake_at(case) if row is None else None,
         begins=order.node if begins else "",
     )
 
@@ -296,19 +297,25 @@ def _enter(case: Case, row: Row, so: Obstacle) -> ReportRemediation:
     changes = row.also(case)
     if row.target is Phase.CLOSED:
         message = f"{why_closed(case, changes['outcome'])}; {row.name}"
+    if row.target is Phase.FREEING and (lost := lost_words(case)):
+        message = f"{row.name}; {lost}"
     changes |= {
         "phase": row.target,
         "since": case.cluster.now,
         "reason": kept.reason if kept is not None else str(row.target),
         "message": (kept.message if kept is not None else message)[:MESSAGE_MAX],
     }
-    entry = Entry(at=case.cluster.now, phase=row.target, message=message[:MESSAGE_MAX])
     changes |= {
-        "timeline": [*(case.status.timeline or ()), entry][-TIMELINE_MAX:],
+        "timeline": _timeline(case, row.target, message),
         "conditions": conditions_after(case, row, changes),
     }
     written = _report(case, changes)
     return msgspec.structs.replace(written, tells=news_of(case, row, message))
+
+
+def _timeline(case: Case, phase: Phase, message: str) -> list[Entry]:
+    entry = Entry(at=case.cluster.now, phase=phase, message=message[:MESSAGE_MAX])
+    return [*(case.status.timeline or ()), entry][-TIMELINE_MAX:]
 
 
 def _go_on(case: Case, so: Obstacle) -> tuple[Action, ...]:
@@ -335,7 +342,11 @@ def _write(case: Case, so: Obstacle) -> tuple[ReportRemediation, ...]:
         changes["since"] = case.cluster.now  # its time begins anew
     if case.status.phase is Phase.FREEING and not case.is_told:
         changes |= {name: value for name, value in telling(case).items() if getattr(case.status, name) != value}
-    return (_report(case, changes),) if changes else ()
+    tells: tuple[TellEvent, ...] = ()
+    if case.status.phase is Phase.FREEING and is_untold(case):
+        changes["timeline"] = _timeline(case, Phase.FREEING, lost_words(case))
+        tells = news_of_lost(case)
+    return (msgspec.structs.replace(_report(case, changes), tells=tells),) if changes else ()
 
 
 def _report(case: Case, changes: dict[str, Any]) -> ReportRemediation:
@@ -369,30 +380,3 @@ def _needs_lock(case: Case, lease: Lease | None) -> bool:
     is_free = lease is None or not is_held(lease, case.cluster.now)
     is_next = case.incident.is_out or case.obstacle is None or case.obstacle.reason == "Lock"
     return is_free and is_next and not case.order.withdrawn
-
-
-def _wake_at(case: Case) -> datetime | None:
-    """The next reading, the next command, the deadline; and what only a heartbeat could change is looked at again."""
-    moments = [case.deadline + INSTANT] if case.deadline is not None else []
-    phase = case.status.phase
-    power = {
-        Phase.TESTING: PowerState.ON,
-        Phase.POWERING_OFF: PowerState.OFF,
-        Phase.POWERING_ON: PowerState.ON,
-        Phase.CANCELLING: PowerState.ON,
-        Phase.NEEDS_PERSON: PowerState.ON,
-    }.get(phase)
-    if phase is Phase.LOOKING or power is not None:
-        moments.append(next_reading(case))
-    if power is not None:
-        moments.append(next_command(case, power))
-    if not case.can_read and (sent := case.was_sent(PowerState.OFF)):
-        moments.append(sent + UNREADABLE_WAIT)
-    if case.is_back:
-        moments.append(case.since + OFF_IS_OVER)
-    waits = case.obstacle is not None and phase in (Phase.OPEN, Phase.RESTING)
-    is_unwanted = bool(case.order.withdrawn) and phase is Phase.NEEDS_PERSON
-    is_silent = case.is_alive and (not case.policy.needs_new_boot or is_unwanted) and phase in _AWAITED
-    if waits or is_silent or case.is_held_back:
-        moments.append(case.cluster.now + LOOK_AGAIN)
-    return min((moment for moment in moments if moment > case.cluster.now), default=None)

@@ -60,8 +60,14 @@ def _freeing(case: Case) -> Obstacle:
         return Obstacle("TellingKubernetes", "Kubernetes is told that nothing runs there any more")
     if case.pods is None:
         return Obstacle("PodsOutOfSight", "its pods are not in sight yet")
-    if case.pods:
-        return Obstacle("PodsLeaving", "it waits until its pods are gone")
+    return Obstacle("PodsLeaving", "it waits until its pods are gone") if case.pods else _detaching(case)
+
+
+def _detaching(case: Case) -> Obstacle:
+    failures = case.cluster.failures
+    whys = [failures[key].why for one in case.attachments or () if (key := f"detach {one.uid}") in failures]
+    if whys:
+        return Obstacle("VolumesNotDetached", whys[0])
     return Obstacle("VolumesDetaching", "it waits until its volumes are detached")
 
 

@@ -8,8 +8,10 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from defib.decide.fencing.case import Case
+from defib.decide.fencing.lost import is_untold
 from defib.model.action import (
     Action,
+    DeleteAttachment,
     DeleteMachine,
     DeleteNode,
     FreePod,
@@ -119,9 +121,24 @@ def _freeing(case: Case) -> tuple[Action, ...]:
         if case.deletes_node:
             return (DeleteNode(incident=incident, node=node, node_uid=uid, saved=saved),) if saved is not None else ()
         return (TaintNode(incident=incident, node=node, node_uid=uid),) if case.status.tainted else ()
+    if case.pods == ():
+        return _detaching(case)
+    kept = is_untold(case)  # nothing would be left to tell of
     return tuple(
         FreePod(incident=incident, node=case.order.node, namespace=pod.namespace, name=pod.name, uid=pod.uid)
         for pod in case.pods or ()
+        if not (kept and pod.is_bare)
+    )
+
+
+def _detaching(case: Case) -> tuple[Action, ...]:
+    """What Kubernetes has not detached by itself."""
+    if case.cluster.now < case.detaches_at:
+        return ()
+    return tuple(
+        DeleteAttachment(incident=target(case.incident), node=case.order.node, name=one.name, uid=one.uid)
+        for one in case.attachments or ()
+        if one.metadata.deletion_timestamp is None
     )
 
 

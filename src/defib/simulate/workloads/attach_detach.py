@@ -1,10 +1,12 @@
 """Attach-detach: a volume is attached where a pod needs it, and taken away when nobody does and that is safe.
 
 Safe means that the node no longer lists the volume as in use. A node that cannot say so any more gives it up after the
-wait for unmounting if it is not ready, and at once if it is out of service.
+wait for unmounting if it is not ready, and at once if it is out of service. What somebody else has detached is thought
+to be attached until the next look.
 """
 
 import hashlib
+from collections.abc import Collection
 from math import ceil
 from typing import Any
 
@@ -32,11 +34,15 @@ class AttachDetach(Controller):
         self._unwanted: dict[str, float] = {}  # attachments nobody needs, and since when
         self._asked: dict[str, float] = {}  # attachments whose driver has not been heard, and since when
         self._leaving: dict[str, float] = {}  # volumes on their way out of a node, and since when
+        self._given_up: set[str] = set()  # attachments that we have detached
+        self._missing: dict[str, tuple[Object, float]] = {}  # by volume: what somebody else has detached, and when
+        self._started = 0.0
         self._in_use: dict[str, list[str]] = {}  # what a node said last; it still counts when the node is gone
         self._told: dict[str, dict[str, None]] = {}  # pods, by UID, with the volumes they know they wait for
 
     def start(self) -> None:
         super().start()
+        self._started = self.clock.monotonic()
         for node in self.sight.all("nodes"):
             self._in_use[node["metadata"]["name"]] = _in_use(node)
 
@@ -57,8 +63,17 @@ class AttachDetach(Controller):
             case _:
                 self._look_at_attached(stored)
                 if change.kind == DELETED:
-                    self._unwanted.pop(stored["metadata"]["name"], None)
-                    self._asked.pop(stored["metadata"]["name"], None)
+                    self._forget(stored)
+
+    def _forget(self, attachment: Object) -> None:
+        name, volume = attachment["metadata"]["name"], attachment["spec"]["source"].get("persistentVolumeName")
+        was_attached = name not in self._asked
+        if volume and was_attached and name not in self._given_up:
+            self._missing[volume] = (attachment, self.clock.monotonic())
+        else:
+            self._unwanted.pop(name, None)
+        self._asked.pop(name, None)
+        self._given_up.discard(name)
 
     def _look_at_claims(self, names: list[str]) -> None:
         for name in names:
@@ -77,6 +92,9 @@ class AttachDetach(Controller):
         for attachment in self.sight.all(ATTACHMENTS):
             if attachment["spec"]["nodeName"] == name:
                 self._look_at_attached(attachment)
+        for volume, (attachment, _) in self._missing.items():
+            if attachment["spec"]["nodeName"] == name:
+                self.look_at(volume)
         if change.before is None:
             for pod in self.sight.on_node(name):
                 self._look_at_claims(claims_of(pod))
@@ -126,7 +144,8 @@ class AttachDetach(Controller):
         attached = [a for a in self.sight.all(ATTACHMENTS) if _is_ours(a, volume["metadata"]["name"], volume)]
         places = {a["spec"]["nodeName"] for a in attached}
         exclusive = claims.is_exclusive(volume)
-        if exclusive and not places and self._is_leaving(volume["metadata"]["name"]):
+        name = volume["metadata"]["name"]
+        if exclusive and not places and (self._is_leaving(name) or self._is_missing(name, needed)):
             return
         for node, wanting in needed.items():
             if node in places or self.sight.get("nodes", node) is None:
@@ -162,6 +181,23 @@ class AttachDetach(Controller):
         del self._leaving[volume]
         return False
 
+    def _is_missing(self, volume: str, needed: Collection[str]) -> bool:
+        """Somebody else has detached it, and we do not know yet. Where nobody wants it, our own detaching finds out."""
+        if volume not in self._missing:
+            return False
+        attachment, since = self._missing[volume]
+        name, now, every = attachment["metadata"]["name"], self.clock.monotonic(), self.timers.verify_seconds
+        left = self._started + ceil((since - self._started) / every) * every - now
+        if attachment["spec"]["nodeName"] not in needed:
+            wait = self._still_to_wait(attachment, now - self._unwanted.setdefault(name, now))
+            left = min(left, wait) if wait >= 0 else left
+        if left > _INSTANT:
+            self.look_after(volume, left)
+            return True
+        del self._missing[volume]
+        self._unwanted.pop(name, None)
+        return False
+
     def _until_look(self, since: float) -> float:
         """Seconds until the next look at what was asked of a driver; 0 when that is now."""
         poll, waited = self.timers.attach_poll_seconds, self.clock.monotonic() - since
@@ -187,17 +223,17 @@ class AttachDetach(Controller):
             self.hands.tell(pod, "FailedAttachVolume", f'Waiting for detach for volume "{name}" {why}')
 
     def _detach(self, volume: str, attachment: Object) -> None:
-        if pods.terminating(attachment):
-            return  # the driver is at it
         name, node_name = attachment["metadata"]["name"], attachment["spec"]["nodeName"]
         waited = self.clock.monotonic() - self._unwanted.setdefault(name, self.clock.monotonic())
         left = self._still_to_wait(attachment, waited)
         if left > 0:
             self.look_after(volume, left)
-        elif left == 0:
+        elif left == 0 and name not in self._given_up:
+            self._given_up.add(name)
             self._unreport(node_name, attachment)
-            self.hands.delete(ATTACHMENTS, attachment)
             self._leaving[volume] = self.clock.monotonic()
+            if not pods.terminating(attachment):  # else the driver is at it already
+                self.hands.delete(ATTACHMENTS, attachment)
 
     def _still_to_wait(self, attachment: Object, waited: float) -> float:
         """Seconds until an unwanted attachment may go; negative when only a change can tell."""

@@ -26,6 +26,9 @@ class WorkloadTimers(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the storage driver has attached or detached is looked up only so often. (There each look is a little
     later than the one before, by a twentieth, and by chance.)"""
 
+    verify_seconds: float = 60.0
+    """Whether what was attached still is, is looked up only so often: --attach-detach-reconcile-sync-period."""
+
     attach_seconds: float = 120.0
     """An attachment that nobody confirms is given up after this, if nobody wants it any more."""
 

@@ -348,6 +348,18 @@ def test_pods_that_kubernetes_would_leave_there_for_ever_must_go_too(pod: Pod, n
     assert not case.is_freed
 
 
+def test_a_pod_that_was_marked_by_us_and_not_deleted_must_go_still() -> None:
+    """Whoever marked it died before the next word."""
+    marked = [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByDefib"}]
+    theirs = [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}]
+    pods = [a_pod(name, phase="Failed") for name in "ab"]
+    ours, other = (
+        change(pod, status=change(pod.status, conditions=conditions))
+        for pod, conditions in zip(pods, (marked, theirs), strict=True)
+    )
+    assert a_case(Phase.FREEING, pods=[ours, other]).pods == (ours,)
+
+
 def test_a_finished_pod_that_is_leaving_is_waited_for() -> None:
     assert a_case(Phase.FREEING, pods=[a_pod(phase="Failed", deletion_timestamp=T0)]).pods != ()
 
