@@ -63,6 +63,8 @@ METRICS_TAIL = """
 | an incident needs a person | `max(defib_incidents{phase="NeedsPerson"}) > 0` |
 | an incident has been open for an hour | `max(defib_incident_open_since_seconds) > 0 and time() - max(defib_incident_open_since_seconds) > 3600` |
 | nobody has tried for a day whether nodes could be fenced | `max(defib_fence_checked_seconds) > 0 and time() - max(defib_fence_checked_seconds) > 90000` |
+| pods have waited for a proof for five minutes | `max(defib_pods_waiting_for_proof) > 0` for 5 minutes |
+| failed nodes wait for their turn | `max(defib_failover_held_nodes{reason="Budget"}) > 0` for 5 minutes |
 | calls to BMCs hang | `max(defib_power_calls_left_behind) > 16` |
 | Defib does not see the cluster | `defib_watch_blind_since_seconds > 0 and time() - defib_watch_blind_since_seconds > 120` |
 | Defib makes no passes | `increase(defib_passes_total[15m]) == 0` |

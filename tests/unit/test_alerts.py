@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from defib.decide.failover.turns import BUDGET
 from defib.model.incident import Phase
 from defib.telemetry.metrics import METRICS, Metric
 
@@ -58,6 +59,16 @@ def test_every_metric_and_label_that_an_alert_asks_for_exists(alert: dict[str, A
 def test_the_phase_that_needs_a_person_is_called_so() -> None:
     (expr,) = (alert["expr"] for alert in ALERTS if alert["alert"] == "DefibIncidentNeedsPerson")
     assert f'phase="{Phase.NEEDS_PERSON}"' in expr
+
+
+def test_the_reason_of_a_node_that_waits_for_its_turn_is_called_so() -> None:
+    (expr,) = (alert["expr"] for alert in ALERTS if alert["alert"] == "DefibFailoverHeldByBudget")
+    assert f'reason="{BUDGET}"' in expr
+
+
+def test_pods_may_wait_for_a_proof_for_five_minutes_before_anybody_is_called() -> None:
+    (patience,) = (alert["for"] for alert in ALERTS if alert["alert"] == "DefibPodsWaitForProof")
+    assert patience == "5m"
 
 
 def test_everything_that_the_reference_tells_to_alert_on_is_there() -> None:

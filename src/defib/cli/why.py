@@ -15,6 +15,7 @@ from rich.text import Text
 from defib.app import rules_of
 from defib.cli.failed import Failed
 from defib.config import Settings
+from defib.console.failover import FailoverTold
 from defib.console.session import NotDone
 from defib.console.why import Answer, CheckTold, GateTold, IncidentTold, RemediationTold, why
 from defib.model.duration import say
@@ -25,6 +26,8 @@ LABEL_WIDTH = 12
 ROOMY_WIDTH = 110  # from here on a gate's value and limit have columns of their own; its sentence says them anyway
 PIPED_WIDTH = 120
 TIMELINE_SHOWN = 8
+SUCCESS = {"True": "says that it succeeded", "False": "says that it failed"}  # Unknown is neither
+NODE_PARTS = 2  # of a page: the name of the node, and the facts about it
 MINUTES_FROM, HOURS_FROM = timedelta(hours=1), timedelta(days=2)  # from here on, nobody counts seconds, or minutes
 STYLES = {
     State.HEALTHY: "green",
@@ -60,10 +63,14 @@ def page(answer: Answer, width: int) -> RenderableType:
     parts: list[RenderableType] = [Text(f"Node {printable(answer.node)}{gone}", style="bold"), _facts(_of_node(answer))]
     if answer.incident is not None:
         parts += ["", Text("Incident", style="bold"), _facts(_of_incident(answer.incident, now=answer.now))]
+    if answer.failover or answer.no_failover:
+        parts += ["", Text("Pods", style="bold"), _facts(_of_failover(answer.failover, answer.no_failover))]
     for check in answer.checks:
         if check.check:
             mode = f", mode {check.mode}" if check.mode else ""
             parts += ["", Text(f"Check {printable(check.check)}{mode}", style="bold")]
+        elif len(parts) > NODE_PARTS:  # else it would read as part of what was told before
+            parts += ["", Text("Checks", style="bold")]
         parts.append(_facts(_of_check(check, answer.now, width)))
     parts += ["", _text(answer.basis, "dim")]
     return Group(*parts)
@@ -110,6 +117,17 @@ def _of_incident(told: IncidentTold, now: datetime) -> Iterator[Fact]:
         yield f"{entry.at:%H:%M:%S}", _text(f"{entry.phase}: {entry.message}")
 
 
+def _of_failover(told: tuple[FailoverTold, ...], missing: tuple[str, ...]) -> Iterator[Fact]:
+    for one in told:
+        reason = f" ({one.reason})" if one.reason else ""
+        yield "failover", _text(f"{one.kind} {one.namespace}/{one.name}: {one.state}{reason}", "bold")
+        yield "", _text(one.message)
+    for advice in dict.fromkeys(one.advice for one in told if one.advice):
+        yield "next", _text(advice, "yellow")
+    for note in missing:
+        yield "failover", _text(note)
+
+
 def _of_check(told: CheckTold, now: datetime, width: int) -> Iterator[Fact]:
     style = STYLES[State(told.state)]
     yield "verdict", Text.assemble((told.state, style), _since(told.since, now))
@@ -149,8 +167,8 @@ def _remediation(one: RemediationTold, now: datetime) -> str:
         parts.append(f"from template {one.template}")
     if one.created is not None:
         parts.append(f"created {_relative(one.created, now)}")
-    if one.succeeded:
-        parts.append("says that it succeeded" if one.succeeded == "True" else "says that it failed")
+    if one.succeeded in SUCCESS:
+        parts.append(SUCCESS[one.succeeded])
     if one.is_deleting:
         parts.append("being deleted")
     return ", ".join(parts)

@@ -2,6 +2,7 @@
 
 from defib.clock import Clock, SystemClock
 from defib.config import Settings
+from defib.console.failover import WHO_ASKS
 from defib.console.session import NotDone, connected, forbidden, who
 from defib.kube.client import Client, Merge
 from defib.kube.errors import Conflict, Forbidden, NotFound
@@ -19,6 +20,8 @@ async def confirm_off(node: str, settings: Settings) -> str:
 
 async def confirm(node: str, client: Client, clock: Clock) -> str:
     incident = await _incident(node, client)
+    if not incident.is_open:
+        raise NotDone(f"the incident of node {node} is closed, and nobody has opened another one; {WHO_ASKS}")
     if incident.status.proof is not None:
         grade = incident.status.proof.grade
         raise NotDone(
@@ -46,7 +49,9 @@ async def _incident(node: str, client: Client) -> NodeIncident:
     try:
         return await client.get(NODE_INCIDENTS.at(node))
     except NotFound as error:
-        raise NotDone(f"there is no incident of node {node} (kubectl get nodeincidents)") from error
+        raise NotDone(
+            f"there is no incident of node {node} (kubectl get nodeincidents), so nobody asks whether it is off; {WHO_ASKS}"
+        ) from error
     except Forbidden as error:
         raise forbidden(error, "get", f"nodeincidents/{node}") from error
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from defib.clock import Clock
+from defib.console.failover import KINDS
 from defib.console.session import NotDone, forbidden
 from defib.decide.plan import decide
 from defib.decide.rules import Rules
@@ -105,10 +106,11 @@ class _Looking:
         return {} if isinstance(found, NotFound) else self.optional(found, what)
 
     async def with_kinds(self, cluster: Cluster) -> Cluster:
-        """The kinds that the checks name, and those that tell of upgrades, are found out from what is known so far."""
+        """Pod failover, the kinds that the checks name, and those that tell of upgrades, as far as they are known of."""
         for _ in range(ROUNDS_MAX):
             wanted = wanted_kinds(decide(cluster, self._rules), cluster, self._rules)
-            missing = {kind: how.namespace for kind, how in wanted.items() if kind not in cluster.kinds}
+            missing = dict.fromkeys(KINDS, "") | {kind: how.namespace for kind, how in wanted.items()}
+            missing = {kind: namespace for kind, namespace in missing.items() if kind not in cluster.kinds}
             if not missing:
                 break
             async with asyncio.TaskGroup() as group:

@@ -7,6 +7,7 @@ import msgspec
 
 from defib.clock import Clock, SystemClock
 from defib.config import Settings
+from defib.console.failover import FailoverTold, failover_of, missing_kinds
 from defib.console.look import look
 from defib.console.session import NotDone, connected
 from defib.decide.explain import explain, lock_of, remediations_of
@@ -128,6 +129,8 @@ class Answer(Told, frozen=True, kw_only=True):
     foreign: tuple[RemediationTold, ...]  # remediations that no check made
     unknown: tuple[str, ...]
     incident: IncidentTold | None = None
+    failover: tuple[FailoverTold, ...] = ()
+    no_failover: tuple[str, ...] = ()  # of a node that is not ready: why nobody can have asked for its pods to leave
     basis: str = BASIS
 
 
@@ -189,6 +192,8 @@ class _Telling(msgspec.Struct, frozen=True):
             is_cordoned=item is not None and item.spec.unschedulable,
             lock=_lock(lock_of(self.node, cluster), cluster.now),
             incident=_incident(cluster.incidents().get(self.node)),
+            failover=failover_of(self.node, cluster),
+            no_failover=missing_kinds(cluster) if item is not None and item.ready != "True" else (),
             checks=tuple(self._check(verdict) for verdict in verdicts),
             foreign=tuple(_remediation(one) for one in self.found if not one.owner),
             unknown=(*unknown, *(f"{one.kind} {one.key} cannot be read: {one.why}" for one in cluster.unread)),

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from defib.cli.why import page
+from defib.console.failover import FailoverTold
 from defib.console.why import (
     Answer,
     CheckTold,
@@ -150,6 +151,15 @@ def test_remediation_lock_and_what_comes_when_are_told() -> None:
         assert words in text
 
 
+@pytest.mark.parametrize(
+    ("succeeded", "said"),
+    [("True", ", says that it succeeded"), ("False", ", says that it failed"), ("Unknown", ""), ("", "")],
+)
+def test_who_does_not_know_yet_has_not_failed(succeeded: str, said: str) -> None:
+    case = a_case(remediations=(msgspec.structs.replace(FOO, succeeded=succeeded),))
+    assert f"created 1m ago{said}\n" in drawn(an_answer(case), 160)
+
+
 def test_what_is_not_known_is_told_before_the_checks() -> None:
     text = drawn(an_answer(unknown=("the locks in medik8s-leases could not be read: forbidden",)), 160)
     assert text.index("not known    the locks") < text.index("Check workers")
@@ -172,6 +182,13 @@ def test_a_node_that_no_check_selects_has_no_gates() -> None:
     assert "verdict      Unseen\n               no check selects it\n" in text
     assert "gates" not in text
     assert "its status" not in text
+
+
+def test_what_no_check_says_is_not_told_as_part_of_what_becomes_of_the_pods() -> None:
+    nobody = a_case(check="", mode="", state="Unseen", since=None, gates=(), status=None, message="no check selects it")
+    missing = ("the cluster has no kind PodFailoverPolicy",)
+    assert "Policy\n\nChecks\n  verdict      Unseen\n" in drawn(an_answer(nobody, no_failover=missing))
+    assert "Checks" not in drawn(an_answer(nobody))
 
 
 def test_a_node_that_is_gone_is_called_gone() -> None:
@@ -234,3 +251,30 @@ def test_what_is_being_done_about_its_machine_is_told() -> None:
     assert "PowerCycleRemediation ns/n1" in shown
     assert "Phase9: so" in shown
     assert "Phase1: so" not in shown, "the latest are enough"
+
+
+def test_what_becomes_of_its_pods_is_told_with_what_a_person_can_do() -> None:
+    waits = FailoverTold(
+        kind="PodFailoverPolicy",
+        namespace="shop",
+        name="web",
+        state="WaitingForProof",
+        reason="",
+        message="2 pods moved; 1 pod waits for a proof",
+        advice="nobody proves it",
+    )
+    held = msgspec.structs.replace(waits, name="api", state="Held", reason="Budget", message="1 pod waits")
+    text = drawn(an_answer(failover=(held, waits), no_failover=("the cluster has no kind PodFailoverRemediation",)))
+    assert (
+        """\
+Pods
+  failover     PodFailoverPolicy shop/api: Held (Budget)
+               1 pod waits
+  failover     PodFailoverPolicy shop/web: WaitingForProof
+               2 pods moved; 1 pod waits for a proof
+  next         nobody proves it
+  failover     the cluster has no kind PodFailoverRemediation
+
+Check workers"""
+        in text
+    )

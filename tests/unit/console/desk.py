@@ -28,12 +28,16 @@ DEFINED_IN = (
     "deploy/crds/remediation.medik8s.io_nodehealthchecks.yaml",
     "testbed/crds/test-remediators.yaml",
     "deploy/crds/defib.dev_nodeincidents.yaml",
+    "deploy/crds/defib.dev_podfailoverpolicies.yaml",
+    "deploy/crds/defib.dev_podfailoverremediations.yaml",
 )
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 CHECKS = str(NODE_HEALTH_CHECKS)
 API = "test.defib.dev/v1alpha1"
 FOOS = "fooremediations.test.defib.dev"
 TEMPLATES = "fooremediationtemplates.test.defib.dev"
+POLICIES = "podfailoverpolicies.defib.dev"
+FAILOVERS = "podfailoverremediations.defib.dev"
 WORKERS = {"node-role.kubernetes.io/worker": ""}
 MINUTE = timedelta(minutes=1)
 
@@ -107,6 +111,21 @@ def add_incident(server: ApiServer, node: str, phase: str, **status: Any) -> Non
     cause = {"apiVersion": "defib.dev/v1alpha1", "kind": "PowerCycleRemediation", "namespace": "ns", "name": node}
     made = server.put(INCIDENTS, {"metadata": {"name": node}, "spec": {"node": node, "cause": cause | {"uid": "u"}}})
     server.store.put(INCIDENTS, {**made.object, "status": {"phase": phase} | status})
+
+
+def add_policy(server: ApiServer, name: str, *nodes: Body) -> None:
+    """Of the namespace ns, with what it says about failed nodes."""
+    made = server.put(POLICIES, {"metadata": {"name": name, "namespace": "ns"}, "spec": {"selector": {}}})
+    server.store.put(POLICIES, {**made.object, "status": {"nodes": [*nodes]}})
+
+
+def add_failover(server: ApiServer, name: str, node: str = "", **succeeded: str) -> None:
+    """A PodFailoverRemediation, and what its condition Succeeded says, if anything."""
+    annotations = {medik8s.NODE_NAME: node} if node else {}
+    metadata = {"name": name, "namespace": "ns", "annotations": annotations}
+    made = server.put(FAILOVERS, {"metadata": metadata, "spec": {}})
+    conditions = [{"type": medik8s.SUCCEEDED, **succeeded}] if succeeded else []
+    server.store.put(FAILOVERS, {**made.object, "status": {"conditions": conditions}})
 
 
 def incident_of(server: ApiServer, node: str) -> Body:

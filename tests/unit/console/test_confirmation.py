@@ -48,11 +48,25 @@ def test_nobody_confirms_that_a_node_is_off_which_says_that_it_is_ready() -> Non
 
 def test_what_nobody_asks_for_is_refused() -> None:
     async def scene(desk: Desk) -> None:
-        assert "no incident of node n1" in await refusal(desk)
         add_incident(desk.server, "n1", "WaitingForNode")
         assert "its incident is WaitingForNode" in await refusal(desk)
         add_incident(desk.server, "n2", WAITS, proof={"grade": "A", "at": START.isoformat(), "how": "read"})
         assert "proved already (grade A)" in await refusal(desk, "n2")
+
+    at_the_desk(scene)
+
+
+def test_without_an_open_incident_one_hears_how_there_can_be_one() -> None:
+    async def scene(desk: Desk) -> None:
+        said = await refusal(desk)
+        assert said.startswith("there is no incident of node n1")
+        assert "PowerCycleRemediation opens one, with the driver manual" in said
+        assert "PodFailoverRemediation with D in its acceptedProofs" in said
+        proof = {"grade": "A", "at": START.isoformat(), "how": "read"}
+        add_incident(desk.server, "n1", "Closed", outcome="Recovered", proof=proof)
+        said = await refusal(desk)
+        assert said.startswith("the incident of node n1 is closed"), "an old proof says nothing about today"
+        assert "PowerCycleRemediation opens one" in said
 
     at_the_desk(scene)
 

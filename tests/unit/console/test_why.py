@@ -194,7 +194,7 @@ def test_machines_read_an_answer_by_names_that_stay() -> None:
     read = msgspec.json.decode(msgspec.json.encode(at_the_desk(scene)))
     assert set(read) == {
         *("node", "exists", "now", "ready", "heartbeat", "cordoned", "lock", "checks", "foreign", "unknown", "basis"),
-        "incident",
+        *("incident", "failover", "noFailover"),
     }
     (check,) = read["checks"]
     assert set(check) == {
