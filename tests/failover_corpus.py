@@ -6,6 +6,7 @@ the field. Null counts as absent wherever a field of an object is null, as it do
 
 import copy
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from typing import Any
 
 from tests.check_corpus import (
@@ -44,7 +45,18 @@ GRACE_MAX = 3600
 ONLY_OF_A_POLICY = ("nodeSelector", "dwell", "taints")
 EVERY_POD: Spec = {"selector": {}}
 LONGEST_KEY = f"{'a.' * 126}b/{'x' * LONGEST_LABEL}"
-MISSING = object()
+
+
+class _Missing(Enum):
+    """What is not there at all. Its name is the same in every process, and so are those of the tests."""
+
+    FIELD = "missing"
+
+    def __repr__(self) -> str:
+        return self.value
+
+
+MISSING = _Missing.FIELD
 
 # What the controller of seed 000 does, and what it learned to leave alone (EV-12).
 SEED: Spec = {"selector": {"matchLabels": {"app": "noobaa"}}}
@@ -209,6 +221,7 @@ def bad_selectors(whole: Spec) -> Iterator[Case]:
         yield from _bad(whole, [(*expression, "values")], ([], None, MISSING))
         yield from _bad(whole, [(*expression, "key"), (*expression, "operator")], (None, MISSING))
         labels = (*selector, "matchLabels")
+        yield from _bad(whole, [labels], ({},))
         yield from _bad(whole, [labels], ({key: "x"} for key in BAD_KEYS))
         yield from _bad(whole, [labels], ({"app": value} for value in (*BAD_VALUES, None)))
         for operator in ("Exists", "DoesNotExist"):
@@ -299,7 +312,7 @@ def good() -> Iterator[Case]:
         "null for an owner's name": excluding(owners=[{"kind": "Cluster", "name": None}]),
         "null in a deletion": deleted(mode=None, gracePeriodSeconds=None),
         "empty parts": {name: {} for name in ("selector", "nodeSelector", "deletion", "exclude")} | {"taints": []},
-        "empty lists": excluding(names=[], owners=[], claims=[], selector={"matchLabels": {}, "matchExpressions": []}),
+        "empty lists": excluding(names=[], owners=[], claims=[], selector={"matchExpressions": []}),
         "an empty value of a label": excluding(selector={"matchLabels": {"keep": ""}}),
         "all is excluded": excluding(selector={}),
         "one name twice": excluding(names=["a", "a"], owners=[{"kind": "Job"}] * 2),

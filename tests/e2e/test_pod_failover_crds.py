@@ -246,6 +246,7 @@ FAILED = FailedNode(
     moved=200,
     waiting=40,
     kept=10,
+    begun=True,
     reason="Budget",
     message=LONG,
 )

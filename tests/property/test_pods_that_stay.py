@@ -7,23 +7,39 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from defib.decide.pod_failover import plan_failover
-from defib.decide.rules import Rules
+from defib.model.cluster import Cluster
 from defib.model.pod import MIRROR, Pod
 from defib.model.pod_failover import KEEP
 from tests.builders import T0
-from tests.unit.decide.failovers import FAILED_AT, a_failover, a_pod, after, moved, plan_of, the_cluster
+from tests.unit.decide.failover.failovers import (
+    CLUSTER,
+    FAILED_AT,
+    JOB,
+    RWO,
+    RWX,
+    a_failover,
+    a_fleet,
+    a_pod,
+    a_policy,
+    after,
+    moved,
+    plan_of,
+    reported,
+    the_cluster,
+)
 
 OWNERS = [
     *(("apps/v1", kind) for kind in ("ReplicaSet", "StatefulSet", "DaemonSet")),
-    *(("batch/v1", "Job"), ("v1", "ReplicationController"), ("example.com/v1", "ReplicaSet")),
+    *(JOB, ("v1", "ReplicationController"), ("example.com/v1", "ReplicaSet"), CLUSTER),
     None,
 ]
 VOLUMES: list[Mapping[str, Any]] = [
     *({"name": "v", source: {}} for source in ("configMap", "emptyDir", "projected", "csi")),
-    *({"name": "v", source: {}} for source in ("persistentVolumeClaim", "ephemeral", "iscsi", "nfs", "unheardOf")),
+    *({"name": "v", source: {}} for source in ("ephemeral", "iscsi", "nfs", "unheardOf")),
+    *({"name": "v", "persistentVolumeClaim": {"claimName": claim}} for claim in ("many", "once")),
 ]
 HARMLESS = {"configMap", "emptyDir", "projected", "csi"}
+MODES = {"apps/many": RWX, "apps/once": RWO}
 
 
 @st.composite
@@ -42,33 +58,83 @@ def pods(draw: st.DrawFn) -> list[Pod]:
     ]
 
 
-def may_run_twice(pod: Pod) -> bool:
+def has_harmless_volumes(pod: Pod) -> bool:
     """As simply as it can be said, and not as it is done."""
-    owners = [f"{owner.api_version} {owner.kind}" for owner in pod.metadata.owner_references or ()]
-    return owners in (["apps/v1 ReplicaSet"], ["v1 ReplicationController"]) and all(
-        source in HARMLESS for volume in pod.spec.volumes or () for source in volume.keys() - {"name"}
+    return all(
+        source in HARMLESS or (isinstance(what, dict) and what.get("claimName") == "many")
+        for volume in pod.spec.volumes or ()
+        for source, what in volume.items()
+        if source != "name"
     )
 
 
-def is_wanted_elsewhere(pod: Pod) -> bool:
+def owner(pod: Pod) -> str:
+    return "".join(f"{owner.api_version} {owner.kind}" for owner in pod.metadata.owner_references or ())
+
+
+def may_run_twice(pod: Pod) -> bool:
+    return owner(pod) in ("apps/v1 ReplicaSet", "v1 ReplicationController") and has_harmless_volumes(pod)
+
+
+def is_wanted_elsewhere(pod: Pod, failed_at: Any = T0) -> bool:
+    """By default, since the remediation was created, later than the failure."""
     created = pod.metadata.creation_timestamp
     is_alive = pod.metadata.deletion_timestamp is None and pod.status.phase in ("Pending", "Running")
-    is_old = created is not None and created < T0  # when the remediation was created, later than the failure
-    return is_alive and is_old and not {KEEP, MIRROR} & pod.annotations.keys()
+    came_in_time = created is not None and created < failed_at + timedelta(seconds=5)
+    return is_alive and stays_for_no_reason(pod) and came_in_time
+
+
+def stays_for_no_reason(pod: Pod) -> bool:
+    return not {KEEP, MIRROR} & pod.annotations.keys() and owner(pod) not in ("", "apps/v1 DaemonSet")
+
+
+def begun(cluster: Cluster) -> Cluster:
+    return after(cluster, plan_of(cluster))
 
 
 @given(pods())
 def test_those_and_only_those_leave_that_may_run_twice_and_want_to(found: list[Pod]) -> None:
     assert FAILED_AT < T0
-    cluster = the_cluster(a_failover(), pods=found)
-    cluster = after(cluster, plan_of(cluster))
+    cluster = begun(the_cluster(a_failover(), pods=found, claims=MODES))
     wanted = [pod.name for pod in found if may_run_twice(pod) and is_wanted_elsewhere(pod)]
     assert sorted(moved(plan_of(cluster))) == sorted(wanted)
 
 
+@given(pods())
+def test_a_policy_moves_those_of_any_controller_but_what_must_not_run_twice(found: list[Pod]) -> None:
+    graceful = a_policy(deletion={"mode": "Graceful"})
+    cluster = begun(a_fleet(graceful, pods=found, claims=MODES))
+    wanted = [
+        pod.name
+        for pod in found
+        if owner(pod) != "apps/v1 StatefulSet" and has_harmless_volumes(pod) and is_wanted_elsewhere(pod, FAILED_AT)
+    ]
+    assert sorted(moved(plan_of(cluster))) == sorted(wanted)
+
+
+@given(pods())
+def test_every_pod_that_is_not_finished_is_moved_waits_or_is_left_with_a_reason(found: list[Pod]) -> None:
+    """None is lost silently: not even those that leave already, unless somebody may have them run twice."""
+    said = reported(plan_of(the_cluster(a_failover(), pods=found, claims=MODES)))
+    there = [pod for pod in found if pod.is_leaving or pod.status.phase in ("Pending", "Running")]
+    gone = [
+        pod
+        for pod in there
+        if pod.is_leaving
+        and may_run_twice(pod)
+        and stays_for_no_reason(pod)
+        and pod.metadata.creation_timestamp is not None
+        and pod.metadata.creation_timestamp < T0
+    ]
+    assert (said["found"] or 0) + (said["waiting"] or 0) + (said["left"] or 0) == len(there) - len(gone)
+
+
 @given(pods(), pods())
 def test_remembering_what_was_judged_before_changes_no_plan(first: list[Pod], second: list[Pod]) -> None:
-    cluster = the_cluster(a_failover(), pods=first)
-    before = plan_of(cluster)
-    for other in (cluster, after(cluster, before), after(cluster, before, pods=second)):
-        assert plan_failover(other, Rules(), before) == plan_of(other)
+    for cluster in (
+        the_cluster(a_failover(), pods=first, claims=MODES),
+        a_fleet(a_policy(), pods=first, claims=MODES),
+    ):
+        before = plan_of(cluster)
+        for other in (cluster, after(cluster, before), after(cluster, before, pods=second)):
+            assert plan_of(other, before) == plan_of(other)

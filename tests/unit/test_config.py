@@ -2,8 +2,12 @@
 
 import pytest
 
+from defib.app import rules_of
 from defib.config import SETTINGS, BadSettings, Settings, load
+from defib.decide.rules import FailoverRules
 from defib.forms import Address, duration, seconds
+from defib.model.amount import Amount
+from defib.model.incident import Grade
 
 NO_FILES: dict[str, str] = {}
 
@@ -228,3 +232,47 @@ def test_a_list_of_names_may_be_written_with_commas_or_as_a_list() -> None:
     assert loaded(flags={"upgrade_signals": "none"}).upgrade_signals == ()
     with pytest.raises(BadSettings, match="'nonsense' is not none, or some of announced"):
         loaded(flags={"upgrade_signals": "nonsense"})
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [("2", "2"), ("49%", "49%"), ("100%", "100%"), ("1%", "1%"), ("5000", "5000")]
+)
+def test_a_share_is_a_number_or_a_percentage(given: str, expected: str) -> None:
+    assert loaded(flags={"failover_max_unhealthy": given}).failover_max_unhealthy == expected
+    assert in_file(f"failover_max_unhealthy: {given}").failover_max_unhealthy == expected
+
+
+@pytest.mark.parametrize("given", ["0", "0%", "101%", "-1", "half", "1.5", "49 %", "%"])
+def test_a_share_of_nothing_or_of_more_than_all_is_refused(given: str) -> None:
+    with pytest.raises(BadSettings, match="is not a number of nodes, or a share of all from 1% to 100%"):
+        loaded(flags={"failover_max_unhealthy": given})
+
+
+def test_no_proof_at_all_cannot_become_the_default_of_all_policies() -> None:
+    """Each policy must spell that out itself. What they may spell out is the cluster operator's."""
+    assert loaded(flags={"failover_proofs": "D,A"}).failover_proofs == ("D", "A")
+    assert in_file("failover_allowed_proofs: [A, None]").failover_allowed_proofs == ("A", "None")
+    for given in ("none", "None", "A,None", "", "E"):
+        with pytest.raises(BadSettings, match="is not some of A, B, C, D, separated by commas"):
+            loaded(flags={"failover_proofs": given})
+    for given in ("none", "E"):
+        with pytest.raises(BadSettings, match="is not some of A, B, C, D, None, separated by commas"):
+            loaded(flags={"failover_allowed_proofs": given})
+    with pytest.raises(BadSettings):
+        in_file("failover_proofs: []")
+
+
+@pytest.mark.parametrize("key", ["failover_dwell", "failover_shortest_dwell"])
+def test_a_dwell_may_be_nothing_and_at_most_a_day(key: str) -> None:
+    assert getattr(loaded(flags={key: "0s"}), f"{key}_seconds") == 0
+    assert getattr(loaded(flags={key: "1d"}), f"{key}_seconds") == 86400
+    with pytest.raises(BadSettings):
+        loaded(flags={key: "25h"})
+
+
+def test_policies_are_served_unless_somebody_says_otherwise() -> None:
+    assert Settings().pod_failover_policies == "on"
+    assert in_file("pod_failover_policies: off").pod_failover_policies == "off"
+    rules = rules_of(loaded(flags={"failover_max_unhealthy": "2", "failover_proofs": "C"})).failover
+    assert (rules.max_unhealthy, rules.proofs) == (Amount(2), frozenset({Grade.TIME}))
+    assert rules_of(Settings()).failover == FailoverRules()

@@ -1,7 +1,8 @@
-"""What a pass has seen, as numbers: incidents, fences, and calls that nobody waits for any more."""
+"""What a pass has seen, as numbers: incidents, fences, pods that wait, and calls that nobody waits for any more."""
 
 from typing import ClassVar
 
+import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from defib.decide.fencing.readiness import Readiness
@@ -18,6 +19,15 @@ from defib.power.registry import Drivers
 from defib.simulate.virtual_time import VirtualClock, run
 from defib.telemetry.metrics import Metrics
 from tests.builders import HOUR, T0
+from tests.unit.decide.failover.failovers import (
+    COLLECTION,
+    STATEFUL_SET,
+    a_failover,
+    a_fleet,
+    a_pod,
+    a_policy,
+    plan_of,
+)
 
 
 class Stuck:
@@ -106,3 +116,21 @@ def test_calls_that_hang_are_counted_for_all_drivers_that_can_tell() -> None:
     metrics = Metrics()
     show(metrics, with_incidents())
     assert values(metrics, "defib_power_calls_left_behind") == {"": 3}
+
+
+def test_pods_that_wait_are_counted_once_however_many_ask_for_them_and_held_nodes_by_reason() -> None:
+    """A node that two policies hold back for one reason is one node."""
+    db, web = a_pod("db-0", owner=STATEFUL_SET), a_pod("web-1", labels={"app": "web"})
+    policies = [a_policy("a", selector={"matchLabels": {"app": "web"}}), a_policy("b")]
+    cluster = a_fleet(policies, pods=[db, web, a_pod("other-1")], doubts=("most requests fail",))
+    others = {**cluster.others, COLLECTION: {"x": a_failover()}}
+    cluster = msgspec.structs.replace(cluster, others=others, doubts=())
+    doubting = msgspec.structs.replace(cluster, doubts=("most requests fail",))
+    metrics = Metrics()
+    show(metrics, (cluster, OwnWork(failover=plan_of(cluster))))
+    assert values(metrics, "defib_pods_waiting_for_proof") == {"": 1}
+    assert values(metrics, "defib_failover_held_nodes") == {}
+    show(metrics, (doubting, OwnWork(failover=plan_of(doubting))))
+    assert values(metrics, "defib_failover_held_nodes") == {"SelfDoubt": 1}
+    show(metrics, (cluster, NO_WORK))
+    assert values(metrics, "defib_pods_waiting_for_proof") == {"": 0}

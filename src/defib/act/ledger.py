@@ -10,7 +10,7 @@ from types import MappingProxyType
 import msgspec
 
 from defib.act.outcome import Failed
-from defib.model.action import Action, Failure, HoldLock, StartRemediation
+from defib.model.action import Action, Failure, HoldLock, ReportRemediation, StartRemediation
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0  # what a person mends (a role, a webhook) works again within half a minute
@@ -59,7 +59,7 @@ class Ledger:
                 return self.failed(action, Failed(why, retry_after_seconds=ECHO_SECONDS), now)
         self.withheld(action)
         echo = STARTED_ECHO_SECONDS if is_done and isinstance(action, StartRemediation) else ECHO_SECONDS
-        self._ended[action.key] = _Ended(_without_lock(action), now + echo)
+        self._ended[action.key] = _Ended(_gist(action), now + echo)
         return None
 
     def withheld(self, action: Action) -> None:
@@ -72,7 +72,7 @@ class Ledger:
         if self._retries.get(action.key, now) > now:
             return True
         ended = self._ended.get(action.key)
-        return ended is not None and ended.until > now and ended.action == _without_lock(action)
+        return ended is not None and ended.until > now and ended.action == _gist(action)
 
     def keep_only(self, wanted: Collection[str], now: float) -> None:
         self._failures = {key: failure for key, failure in self._failures.items() if key in wanted}
@@ -87,8 +87,12 @@ class Ledger:
         return min(waiting, default=None)
 
 
-def _without_lock(action: Action) -> Action:
-    """Renewing the lock changes what is known of it, and nothing about what was asked for."""
+def _gist(action: Action) -> Action:
+    """Renewing the lock changes what is known of it, and nothing about what was asked for. What is reported has times in
+    it; written onto the same version, it ends in the same way.
+    """
+    if isinstance(action, ReportRemediation):
+        return msgspec.structs.replace(action, status={}, tells=())
     if not isinstance(action, StartRemediation | HoldLock):
         return action
     return msgspec.structs.replace(action, claim=msgspec.structs.replace(action.claim, known=None))

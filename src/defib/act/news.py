@@ -40,8 +40,8 @@ class News:
 def _shortened(events: list[TellEvent]) -> list[TellEvent]:
     """Hundreds of nodes that fail at once are one incident; the status of the check names them all."""
     many = {sort for sort, count in Counter(map(_sort, events)).items() if count > MANY}
-    seen: Counter[tuple[str, str]] = Counter()
-    last: dict[tuple[str, str], TellEvent] = {}
+    seen: Counter[tuple[str, ...]] = Counter()
+    last: dict[tuple[str, ...], TellEvent] = {}
     told = []
     for event in events:
         sort = _sort(event)
@@ -57,5 +57,5 @@ def _shortened(events: list[TellEvent]) -> list[TellEvent]:
     return told + rest
 
 
-def _sort(event: TellEvent) -> tuple[str, str]:
-    return event.check, event.reason
+def _sort(event: TellEvent) -> tuple[str, ...]:
+    return event.namespace, event.check, event.reason

@@ -42,17 +42,14 @@ class FailedNode(Wire, frozen=True):
     state: State
     uid: str = ""
     not_ready_since: datetime | None = None
+    taint: str = ""  # the key of the one for which it counts as failed although it is ready
     found: int = 0
     moved: int = 0
     waiting: int = 0
     kept: int = 0
+    begun: bool = False  # the first pod may have been deleted: until it is ready or gone, it keeps its place
     reason: str = ""  # why it is held
     message: str = ""
-
-    @property
-    def holds_place(self) -> bool:
-        """Whether pods of it were moved, or are about to be."""
-        return self.moved > 0 or (self.found > 0 and self.state is not State.HELD)
 
 
 class PolicyStatus(Wire, frozen=True):

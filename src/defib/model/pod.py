@@ -6,6 +6,7 @@ from defib.model.meta import OwnerReference, Resource, Wire
 from defib.model.node import Taint
 
 MIRROR = "kubernetes.io/config.mirror"
+DISRUPTED, FREED_BY_US = "DisruptionTarget", "DeletionByDefib"  # the condition of a pod that is ended, and our reason
 
 # Any number of copies of a pod may have these at once. Whatever is not among them may belong to one pod alone.
 _SHARED_BY_COPIES = frozenset(
@@ -26,6 +27,7 @@ class PodSpec(Wire, frozen=True):
     volumes: list[dict[str, Any]] | None = None
     priority: int = 0
     tolerations: list[Toleration] | None = None
+    termination_grace_period_seconds: int | None = None
 
 
 class PodStatus(Wire, frozen=True):
@@ -56,8 +58,24 @@ class Pod(Resource, frozen=True):
         return self.metadata.deletion_timestamp is not None
 
     @property
+    def is_forced(self) -> bool:
+        """It was deleted without asking its kubelet. If it is still there, a finalizer holds it, and not its node."""
+        return self.is_leaving and self.metadata.deletion_grace_period_seconds == 0
+
+    @property
+    def ends_at_once(self) -> bool:
+        """An ordinary deletion takes it away without asking its kubelet, as a forced one does."""
+        return self.spec.termination_grace_period_seconds == 0
+
+    @property
     def is_finished(self) -> bool:
         return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def is_freed_by_us(self) -> bool:
+        """Marked as ended because its machine is down; it is deleted right after."""
+        conditions = self.status.conditions or ()
+        return any((one.get("type"), one.get("reason")) == (DISRUPTED, FREED_BY_US) for one in conditions)
 
     @property
     def is_mirror(self) -> bool:

@@ -17,7 +17,7 @@ class MovePod(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     uid: str
     because: str
-    since: datetime  # when the node failed
+    since: datetime | None  # when the node failed, if anybody knows
     grace_seconds: int | None = None  # None: as the pod says; 0: by force
     taints: tuple[str, ...] = ()  # keys of taints of which one is enough, should the node be ready; "*" is any
 

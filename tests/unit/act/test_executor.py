@@ -271,7 +271,16 @@ def test_a_kind_whose_creation_hangs_leaves_places_for_every_other() -> None:
 def test_starts_and_moves_together_leave_half_of_the_places() -> None:
     async def scenario(stage: Stage, executor: Executor) -> None:
         moves = [
-            MovePod(node="n1", node_uid=stage.uid("nodes", "n1"), namespace="a", name=name, uid=name) for name in "xyz"
+            MovePod(
+                node="n1",
+                node_uid=stage.uid("nodes", "n1"),
+                namespace="a",
+                name=name,
+                uid=name,
+                because="somebody",
+                since=START,
+            )
+            for name in "xyz"
         ]
         holds = [HoldLock(claim=stage.claim())]
         executor.carry_out([*moves, *sick_nodes(stage, 3), *holds], FOR_EVER)

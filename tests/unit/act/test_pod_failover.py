@@ -1,27 +1,42 @@
-"""Pods are deleted only from a node that is really not ready, only the very ones that were meant, and never by force."""
+"""Pods are deleted only from a node that is really as bad as it was, only the very ones, and by force only if so decided."""
 
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
+from structlog.testing import capture_logs
 
-from defib.act.outcome import Done, Stale, Withheld
-from defib.kube.client import Deletion
+from defib.act.outcome import ClaimRead, Done, Stale, Withheld
+from defib.act.pod_failover import why_it_stays
+from defib.kube.client import Deletion, Merge
 from defib.kube.errors import Forbidden
-from defib.kube.kinds import PODS
-from defib.model.action import MovePod, ReportRemediation, SetFinalizers
+from defib.kube.kinds import CLAIMS, NODES, PODS
+from defib.model.action import MovePod, ReadClaim, ReportRemediation, SetFinalizers
 from defib.model.mandate import Mandate
+from defib.model.meta import Meta
+from defib.model.node import Condition, Node, NodeSpec, NodeStatus, Taint
 from defib.simulate.faults import Fault, LoseAnswer, Refuse
+from defib.simulate.virtual_time import START
 from tests.unit.act.fenced import Scene, fence
 from tests.unit.act.stage import FOO, FOOS, PLACE, Stage, play
+
+change = msgspec.structs.replace
 
 
 def put_pod(stage: Stage, name: str = "web-1", **spec: Any) -> MovePod:
     pod_spec = {"nodeName": "n1", "containers": [{"name": "main", "image": "x"}], "terminationGracePeriodSeconds": 25}
     whole = {"metadata": {"name": name, "namespace": "default"}, "spec": pod_spec | spec}
     stage.server.put("pods", whole)
-    uid = stage.uid("pods", f"default/{name}")
-    return MovePod(node="n1", node_uid=stage.uid("nodes", "n1"), namespace="default", name=name, uid=uid)
+    return MovePod(
+        node="n1",
+        node_uid=stage.uid("nodes", "n1"),
+        namespace="default",
+        name=name,
+        uid=stage.uid("pods", f"default/{name}"),
+        because="PodFailoverPolicy default/web",
+        since=START,
+    )
 
 
 def pod(stage: Stage, name: str = "web-1") -> Any:
@@ -38,12 +53,130 @@ def test_the_node_is_read_live_and_the_pod_keeps_its_own_grace() -> None:
     play(scenario)
 
 
-def test_a_node_that_is_ready_again_keeps_its_pods() -> None:
+def test_seconds_that_somebody_asks_for_are_given() -> None:
+    async def scenario(stage: Stage) -> None:
+        assert await stage.do(change(put_pod(stage), grace_seconds=7)) == Done()
+        assert pod(stage)["metadata"]["deletionGracePeriodSeconds"] == 7
+
+    play(scenario)
+
+
+def test_by_force_it_is_gone_at_once() -> None:
+    async def scenario(stage: Stage) -> None:
+        with capture_logs() as told:
+            assert await stage.do(change(put_pod(stage), grace_seconds=0)) == Done()
+        assert pod(stage) is None
+        (line,) = [line for line in told if line["event"] == "pod leaves its failed node"]
+        assert (line["pod"], line["node"], line["forced"]) == ("default/web-1", "n1", True)
+        assert line["because"] == "PodFailoverPolicy default/web"
+
+    play(scenario)
+
+
+def test_one_that_is_leaving_already_is_gone_when_it_is_forced() -> None:
     async def scenario(stage: Stage) -> None:
         move = put_pod(stage)
+        assert await stage.do(move) == Done()
+        assert await stage.do(change(move, grace_seconds=0)) == Done()
+        assert pod(stage) is None
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("grace", [None, 7, 0])
+def test_a_node_that_is_ready_again_keeps_its_pods(grace: int | None) -> None:
+    async def scenario(stage: Stage) -> None:
+        move = change(put_pod(stage), grace_seconds=grace)
         await stage.turn("True")
         assert await stage.do(move) == Stale("node n1 is ready again")
         assert "deletionTimestamp" not in pod(stage)["metadata"]
+
+    play(scenario)
+
+
+def a_node(ready: str, *taints: Taint, uid: str = "u") -> Node:
+    status = NodeStatus(conditions=[Condition(type="Ready", status=ready)] if ready else None)
+    return Node(metadata=Meta(name="n1", uid=uid), spec=NodeSpec(taints=list(taints)), status=status)
+
+
+HARSH, MILD = Taint(key="a", effect="NoSchedule"), Taint(key="a", effect="PreferNoSchedule")
+MOVE = MovePod(node="n1", node_uid="u", namespace="x", name="p", uid="pod", because="a policy", since=START)
+
+
+@pytest.mark.parametrize(
+    ("node", "action", "why"),
+    [
+        (None, MOVE, "node n1 is gone"),
+        (a_node("Unknown", uid="other"), MOVE, "node n1 is another one now"),
+        (a_node("False"), MOVE, ""),
+        (a_node(""), MOVE, ""),
+        (a_node("False"), change(MOVE, grace_seconds=0), ""),
+        (a_node("True"), MOVE, "node n1 is ready again"),
+        (a_node("True", HARSH), MOVE, "node n1 is ready again"),
+        (a_node("True", HARSH), change(MOVE, taints=("b",)), "node n1 is ready again"),
+        (a_node("True", HARSH), change(MOVE, taints=("b", "a")), ""),
+        (a_node("True", HARSH), change(MOVE, taints=("*",), grace_seconds=5), ""),
+        (a_node("True", MILD), change(MOVE, taints=("*",)), "node n1 is ready again"),
+        (
+            a_node("True", HARSH),
+            change(MOVE, taints=("*",), grace_seconds=0),
+            "node n1 is alive, and nothing is forced there",
+        ),
+    ],
+)
+def test_a_pod_stays_unless_its_node_is_as_bad_as_it_was(node: Node | None, action: MovePod, why: str) -> None:
+    assert why_it_stays(node, action) == why
+
+
+def test_a_pod_leaves_a_node_that_is_alive_only_while_it_has_the_taint() -> None:
+    async def scenario(stage: Stage) -> None:
+        move = change(put_pod(stage), taints=("example.com/maintenance",))
+        await stage.turn("True")
+        assert await stage.do(move) == Stale("node n1 is ready again")
+        taint = [{"key": "example.com/maintenance", "effect": "NoSchedule"}]
+        await stage.world.patch(NODES.at("n1"), Merge({"spec": {"taints": taint}}))
+        assert await stage.do(move) == Done()
+        assert pod(stage)["metadata"]["deletionGracePeriodSeconds"] == 25
+
+    play(scenario)
+
+
+def put_claim(stage: Stage, *modes: str) -> ReadClaim:
+    spec = {"accessModes": list(modes), "resources": {"requests": {"storage": "1Gi"}}}
+    stage.server.put(str(CLAIMS), {"metadata": {"name": "data", "namespace": "default"}, "spec": spec})
+    return ReadClaim("default", "data")
+
+
+def test_a_claim_is_read_live_and_its_modes_are_told() -> None:
+    async def scenario(stage: Stage) -> None:
+        ask = put_claim(stage, "ReadWriteMany", "ReadOnlyMany")
+        assert await stage.do(ask) == ClaimRead(frozenset({"ReadWriteMany", "ReadOnlyMany"}))
+        assert stage.asked() == ["get persistentvolumeclaims 200"]
+
+    play(scenario)
+
+
+def test_a_claim_that_is_not_there_or_says_nothing_is_shared_by_nobody() -> None:
+    async def scenario(stage: Stage) -> None:
+        assert await stage.do(ReadClaim("default", "data")) == ClaimRead(frozenset())
+
+    play(scenario)
+
+
+def test_a_claim_that_cannot_be_read_is_a_failure_and_not_an_answer() -> None:
+    async def scenario(stage: Stage) -> None:
+        ask = put_claim(stage, "ReadWriteMany")
+        stage.fault(Fault(effect=Refuse(code=403), verbs=("get",), resource=str(CLAIMS)))
+        with pytest.raises(Forbidden):
+            await stage.do(ask)
+
+    play(scenario)
+
+
+def test_reading_a_claim_is_no_deed_so_the_brake_does_not_stop_it() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.stop = lambda: "the brake is on"
+        assert await stage.do(put_claim(stage, "ReadWriteMany")) == ClaimRead(frozenset({"ReadWriteMany"}))
 
     play(scenario)
 

@@ -179,3 +179,27 @@ def test_a_node_that_comes_back_is_not_the_next_to_be_forgotten() -> None:
         metrics.ongoing({first, (f"n{number}", "ns", "FooRemediation")})
     metrics.ongoing({first})
     assert samples(metrics)["nodehealthcheck_ongoing_remediation", *first] == 1
+
+
+def test_pods_are_counted_by_how_they_left_and_timed_where_nobody_had_to_be_waited_for() -> None:
+    metrics = Metrics()
+    metrics.pod_moved("forced", 0.4)
+    metrics.pod_moved("graceful", 2.0)
+    metrics.pod_moved("freed")
+    seen = samples(metrics)
+    assert {how: seen["defib_pods_moved_total", how] for how in ("forced", "graceful", "freed")} == {
+        "forced": 1,
+        "graceful": 1,
+        "freed": 1,
+    }
+    assert (seen["defib_pod_move_seconds_count",], seen["defib_pod_move_seconds_sum",]) == (2, 2.4)
+
+
+def test_what_waits_and_what_is_held_is_as_it_is_now() -> None:
+    metrics = Metrics()
+    metrics.failover(7, {"Budget": 2, "Brake": 1})
+    assert samples(metrics)["defib_pods_waiting_for_proof",] == 7
+    assert len(lines(metrics, "defib_failover_held_nodes{")) == 2
+    metrics.failover(0, {})
+    assert samples(metrics)["defib_pods_waiting_for_proof",] == 0
+    assert lines(metrics, "defib_failover_held_nodes{") == []

@@ -39,6 +39,7 @@ class Pass(msgspec.Struct, frozen=True, kw_only=True):
     hold: Held | None  # why no pod of any node may be deleted
     by_namespace: Mapping[str, list[Known]]  # policies that are served, each list by name
     judged: Mapping[str, Judged]
+    written: Mapping[str, set[str]]  # the namespaces of policies in which something stands about a node
 
     def held(self, node: Node) -> Held | None:
         return self.hold or self.turns.hold(node)
@@ -63,11 +64,9 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 def plan_node(failed: Failed, this: Pass) -> Look:
     """Its pods are in sight."""
     pods = this.cluster.all_of(pods_on(failed.node.name), Pod)
-    cases = [
-        case
-        for namespace in sorted({pod.namespace for pod in pods.values()})
-        for case in _cases(namespace, failed, this)
-    ]
+    # Where the last pod has left, it still counts what was moved: the node keeps its place by that.
+    namespaces = {pod.namespace for pod in pods.values()} | this.written.get(failed.node.name, set())
+    cases = [case for namespace in sorted(namespaces) for case in _cases(namespace, failed, this)]
     entries = {case.known.item.key: entry for case in cases if (entry := _entry(case)) is not None}
     return Look(
         actions=tuple(action for case in cases for action in _actions(case, entries.get(case.known.item.key))),
@@ -123,9 +122,10 @@ def _cases(namespace: str, failed: Failed, this: Pass) -> Iterator[_Case]:
                 who=f"{POLICY.name} {known.item.key}",
                 node=node,
                 wish=wish,
-                since=failure.at,
-                # A taint keeps others away by itself: whatever is there and minds was there before.
-                failed_at=failure.at if failure.taint is None else this.cluster.now,
+                since=failure.at if failure.taint is None else failure.taint.time_added,
+                # A taint keeps others away by itself: whatever is there and minds was there before. And where nobody has
+                # written since when the node is not ready, nobody can say which pods came later.
+                failed_at=failure.at if failure.since is not None else this.cluster.now,
                 namespace=namespace,
                 others=tuple(earlier),
                 taint=failure.taint,
@@ -134,7 +134,8 @@ def _cases(namespace: str, failed: Failed, this: Pass) -> Iterator[_Case]:
             pods = this.cluster.all_of(pods_on(node.name), Pod)
             judged = judge(task, pods, this.cluster, this.judged.get(_name(known, node)))
             yield _Case(this=this, known=known, node=node, wish=wish, failure=failure, judged=judged)
-        earlier.append(known.policy.wish.selector)
+        if known.policy.nodes.selects(node.labels):
+            earlier.append(known.policy.wish.selector)
 
 
 def _for_taint(wish: Wish) -> Wish:
@@ -192,13 +193,21 @@ def _written(case: _Case, state: State, *, found: int, moved: int, message: str)
         name=case.node.name,
         uid=case.node.uid,
         not_ready_since=case.failure.since,
+        taint=case.failure.taint.key if case.failure.taint is not None else "",
         state=state,
         found=found,
         moved=moved,
         waiting=len(case.pods.waiting),
         kept=case.pods.left,
+        begun=state in _BEGUN or _keeps_place(case),
         message=message[:MESSAGE_MAX],
     )
+
+
+def _keeps_place(case: _Case) -> bool:
+    """A node that is not ready in another way than before still counts as out, for as long as it has not been ready."""
+    earlier = case.known.entry(case.node.name)
+    return earlier is not None and earlier.uid == case.node.uid and earlier.begun
 
 
 def _actions(case: _Case, entry: FailedNode | None) -> tuple[Action, ...]:

@@ -13,6 +13,7 @@ from defib.decide.failover.remediation import BRAKE, SELF_DOUBT, plan_remediatio
 from defib.decide.failover.todo import NOTHING as NOTHING_TO_DO
 from defib.decide.failover.todo import Todo, together
 from defib.decide.rules import Rules
+from defib.model import medik8s
 from defib.model.action import Action
 from defib.model.cluster import Cluster, Served
 from defib.model.failover_policy import POLICY
@@ -49,6 +50,7 @@ def plan_failover(
     """`before` spares work and changes nothing."""
     followed = [cluster.kinds.get(kind) for kind in (REMEDIATION, POLICY)]
     needed = {"nodes", "heartbeats", "configmaps", *(one.collection for one in followed if isinstance(one, Served))}
+    needed |= {"locks", medik8s.CHECKS} - cluster.absent.keys()  # where there are any, they have their say
 
     @cache
     def hold() -> tuple[str, str]:

@@ -7,16 +7,23 @@ run twice: it waits until its node is proved to be down, unless somebody has sai
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from defib.model.action import ReadClaim
+from defib.model.node import Taint
 from defib.model.pod import Pod
 from defib.model.pod_failover import KEEP, Wish
 
 SHARED_MODES = frozenset({"ReadOnlyMany", "ReadWriteMany"})  # of a claim that any number of pods may have
 
+TAINTED_WITHIN = timedelta(seconds=5)
+
+# With one of these Kubernetes keeps pods away from a node that is not ready.
+_KEEPING_AWAY = tuple(
+    Taint(key=f"node.kubernetes.io/{what}", effect="NoSchedule") for what in ("unreachable", "not-ready")
+)
 _REPLACED_BY_COPIES = (("apps/v1", "ReplicaSet"), ("v1", "ReplicationController"))
 _STATEFUL = ("apps/v1", "StatefulSet")
 _OF_EVERY_NODE = ("apps/v1", "DaemonSet")
@@ -56,7 +63,7 @@ def sort_pods(pods: Iterable[Pod], wish: Wish, *, failed_at: datetime, claims: C
         elif needs_proof(pod, wish, claims):
             waiting.append(pod)
             unread |= _to_read(pod, wish, claims)
-        elif wish.is_forced or not pod.is_leaving:
+        elif not pod.is_leaving or (wish.is_forced and not pod.is_forced):
             movable.append(pod)
     concerned = [*movable, *waiting]
     told = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
@@ -78,18 +85,26 @@ def _is_over(pod: Pod) -> bool:
 def why_it_stays(pod: Pod, wish: Wish, failed_at: datetime) -> str:
     """As it is told in a status, after a number; empty when the pod may go, or will."""
     excluded = wish.exclude.reason(pod)
-    created = pod.metadata.creation_timestamp
     reasons = (
         (pod.is_mirror, "static"),
         (pod.controller is None, "without a controller that would make another one"),
         (_owner(pod) == _OF_EVERY_NODE, "of a DaemonSet"),
         (bool(excluded), f"excluded (exclude.{excluded})"),
         (KEEP in pod.annotations, f"kept by the annotation {KEEP}"),
-        # Whatever was put on the node after it had failed does not mind. Its copy would come here as well, and its
-        # copy's copy, and none of them would ever end, since nobody is there to confirm it.
-        (created is None or created >= failed_at, "placed there since the node failed"),
+        (_does_not_mind(pod, failed_at), "placed there since the node failed"),
     )
     return next((why for is_so, why in reasons if is_so), "")
+
+
+def _does_not_mind(pod: Pod, failed_at: datetime) -> bool:
+    """Whatever was put on a node that had failed would be put there again, and none of the copies would ever end.
+
+    But for a moment, until Kubernetes has tainted the node, it may happen to every pod, and to the copies that we cause.
+    """
+    created = pod.metadata.creation_timestamp
+    if created is None or created >= failed_at + TAINTED_WITHIN:
+        return True
+    return created >= failed_at and any(pod.tolerates(taint) for taint in _KEEPING_AWAY)
 
 
 def needs_proof(pod: Pod, wish: Wish, claims: Claims) -> bool:

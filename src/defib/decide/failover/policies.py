@@ -8,19 +8,19 @@ Nothing depends on having seen a node fail: what counts is how it is now, and wh
 """
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from defib.decide.check_plan import CheckPlan
 from defib.decide.failover.failing import Failing, failure_of, look_for_failed
 from defib.decide.failover.node_plan import Failed, Look, Pass, is_about, plan_node, trigger_of
-from defib.decide.failover.policy_status import Known, read_known, report_policy
+from defib.decide.failover.policy_status import Known, being_written, left_alone, read_known, report_policy
 from defib.decide.failover.reading import read_policy
 from defib.decide.failover.remediation import SELF_DOUBT, Hold
 from defib.decide.failover.sight import out_of_sight
 from defib.decide.failover.todo import NOTHING, Todo
-from defib.decide.failover.turns import Held, Turns
+from defib.decide.failover.turns import Held, Turns, is_out
 from defib.decide.rules import LOOK_AGAIN, Rules
 from defib.model.action import ReportRemediation
 from defib.model.cluster import Cluster
@@ -29,6 +29,8 @@ from defib.model.meta import Unstructured
 from defib.model.node import Node
 
 LOOKED_AT_ONCE = 50  # nodes of which the pods are in sight at a time, however many have failed
+# So long after a failure a pod may turn up that was on its way to the node already.
+STRAGGLING = timedelta(minutes=1)
 OFF = "PodFailoverPolicies are switched off in this cluster (setting pod_failover_policies)"
 
 
@@ -76,15 +78,16 @@ def plan_policies(
     wants = _wants(served, before)
     this = Pass(
         cluster=cluster,
-        turns=Turns(cluster, rules, checks, (one.status for one in known.values())),
+        turns=Turns(cluster, rules, checks, (*(one.status for one in known.values()), *being_written(cluster))),
         hold=_hold(failing, hold),
         by_namespace=_by_namespace(served),
         judged=before.todo.judged,
+        written=_written(served),
     )
     found, wake_at = _failed_nodes(served, failing, cluster.now)
     looks, nodes = _look_at(found, this, wants, before)
     off = "" if rules.failover.serves_policies else OFF
-    entries = _entries(known, found, looks)
+    entries = _entries(known, found, looks, cluster)
     reports = _reports(known, entries, before, cluster, off)
     moments = [wake_at, *_again(this, looks)]
     return Policies(
@@ -126,6 +129,14 @@ def _by_namespace(served: list[Known]) -> dict[str, list[Known]]:
     found: dict[str, list[Known]] = {}
     for one in served:
         found.setdefault(one.item.namespace, []).append(one)
+    return found
+
+
+def _written(served: list[Known]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for one in served:
+        for entry in one.status.nodes or ():
+            found.setdefault(entry.name, set()).add(one.item.namespace)
     return found
 
 
@@ -190,28 +201,39 @@ def _rank(known: Remembered | None, node: Node, this: Pass) -> int | None:
     if known.look.is_unsure:
         return 0
     states = {entry.state for entry in known.look.entries.values()}
-    if states & {State.MOVING, State.FAILING}:
+    if State.MOVING in states or (State.HELD in states and this.held(node) is None):
         return 0
-    if State.HELD in states and this.held(node) is None:
-        return 0
-    return 2 if State.WAITING in states else None
+    if State.FAILING in states:
+        return 2  # behind those at which nobody has looked: what cannot be done must not be in the way of what can
+    is_fresh = any(this.cluster.now < failure.at + STRAGGLING for failure in known.failed.due.values())
+    return 3 if is_fresh or State.WAITING in states else None
 
 
 def _entries(
-    known: Mapping[str, Known], found: list[Failed], looks: Mapping[str, Remembered]
+    known: Mapping[str, Known], found: list[Failed], looks: Mapping[str, Remembered], cluster: Cluster
 ) -> dict[str, dict[str, FailedNode]]:
     """By policy and node. Where nobody has looked yet, what stands written about the same failure stays."""
     entries: dict[str, dict[str, FailedNode]] = {key: {} for key in known}
     for name, remembered in looks.items():
         for key, entry in remembered.look.entries.items():
             entries[key][name] = entry
-    failed = {one.node.name: one for one in found if one.node.name not in looks}
+    unseen = {one.node.name: one for one in found if one.node.name not in looks}
     for key, one in known.items():
         for entry in one.status.nodes or ():
-            there = failed.get(entry.name)
-            if there is not None and any(is_about(entry, there.node, failure) for failure in there.due.values()):
+            if entry.name in entries[key]:
+                continue
+            if _is_due(entry, one, unseen.get(entry.name)):
                 entries[key][entry.name] = entry
+            elif entry.begun and is_out(entry, cluster.nodes.get(entry.name)):
+                entries[key][entry.name] = left_alone(entry)
     return entries
+
+
+def _is_due(entry: FailedNode, known: Known, failed: Failed | None) -> bool:
+    if failed is None or not isinstance(known.policy, Policy):
+        return False
+    failure = failed.due.get(trigger_of(known.policy))
+    return failure is not None and is_about(entry, failed.node, failure)
 
 
 def _reports(

@@ -8,7 +8,16 @@ import msgspec
 from defib.decide.status import merged
 from defib.model.action import ReportRemediation, Target, TellEvent
 from defib.model.cluster import Cluster
-from defib.model.failover_policy import POLICY, FailedNode, Policy, PolicyStatus, State, read_policy_status, say_proofs
+from defib.model.failover_policy import (
+    MOST_NODES,
+    POLICY,
+    FailedNode,
+    Policy,
+    PolicyStatus,
+    State,
+    read_policy_status,
+    say_proofs,
+)
 from defib.model.health_check import StatusCondition
 from defib.model.meta import Unstructured
 
@@ -48,8 +57,10 @@ def report_policy(
     """What to write; None when it stands there already. `off` says why no policy is served."""
     item, before = known.item, known.status
     entries = [_kept(before_entry(known, entry), entry) for _, entry in sorted(nodes.items())]
+    listed = _listed(entries)
     moved = (before.moved or 0) + sum(_newly_moved(known, entry) for entry in entries)
-    conditions = [_validity(known.policy, off), _settlement(entries)]
+    validity = _validity(known.policy, off)
+    conditions = [validity, _settlement(entries) if validity.status == "True" else _not_served(validity)]
     generation = item.metadata.generation
     after = PolicyStatus(
         observed_generation=generation,
@@ -57,7 +68,7 @@ def report_policy(
         failed_nodes=len(entries),
         moved=moved,
         waiting=sum(entry.waiting for entry in entries),
-        nodes=entries or None,
+        nodes=listed or None,
         conditions=merged(before.conditions or [], conditions, generation, cluster.now),
     )
     if after == before:
@@ -67,8 +78,15 @@ def report_policy(
         target=target_of(item),
         version=item.metadata.resource_version,
         status={name: told.get(name) for name in _FIELDS},
-        tells=tuple(_news(known, entry, cluster) for entry in entries if _is_news(before_entry(known, entry), entry)),
+        tells=tuple(_news(known, entry, cluster) for entry in listed if _is_news(before_entry(known, entry), entry)),
     )
+
+
+def _listed(entries: list[FailedNode]) -> list[FailedNode]:
+    """As many as the API server takes: first those that have a place, of which there are never more."""
+    if len(entries) <= MOST_NODES:
+        return entries
+    return sorted(sorted(entries, key=lambda one: (not one.begun, one.name))[:MOST_NODES], key=lambda one: one.name)
 
 
 def target_of(item: Unstructured) -> Target:
@@ -110,7 +128,7 @@ def _validity(policy: Policy | tuple[str, ...], off: str) -> StatusCondition:
         return StatusCondition(
             type=VALID, status="True", reason=ACCEPTED, message="the policy makes sense and is served"
         )
-    return StatusCondition(type=VALID, status="False", reason=INVALID, message="; ".join(policy))
+    return StatusCondition(type=VALID, status="False", reason=INVALID, message="; ".join(policy)[:MESSAGE_MAX])
 
 
 def _settlement(entries: list[FailedNode]) -> StatusCondition:
@@ -128,6 +146,12 @@ def _settlement(entries: list[FailedNode]) -> StatusCondition:
     )
 
 
+def _not_served(validity: StatusCondition) -> StatusCondition:
+    """Nobody looks after its pods: it must not look as if all were well."""
+    message = f"it is not served: {validity.message}"[:MESSAGE_MAX]
+    return StatusCondition(type=SETTLED, status="Unknown", reason=validity.reason, message=message)
+
+
 def _news(known: Known, entry: FailedNode, cluster: Cluster) -> TellEvent:
     return TellEvent(
         check=known.item.name,
@@ -139,6 +163,21 @@ def _news(known: Known, entry: FailedNode, cluster: Cluster) -> TellEvent:
         message=f"node {entry.name}: {entry.message}",
         at=cluster.now,
     )
+
+
+def left_alone(entry: FailedNode) -> FailedNode:
+    """Where the policy was changed on the way, and no longer has anything to say about a node."""
+    if entry.state is State.MOVED and not entry.waiting:
+        return entry
+    message = "the policy no longer asks for pods of this node, which counts as out until it is ready or gone"
+    return msgspec.structs.replace(entry, state=State.MOVED, waiting=0, reason="", message=message)
+
+
+def being_written(cluster: Cluster) -> list[PolicyStatus]:
+    """What will stand in policies at any moment, for all that we know."""
+    writing = (one for one in cluster.underway if isinstance(one, ReportRemediation) and one.target.kind == POLICY)
+    said = ({name: value for name, value in one.status.items() if value is not None} for one in writing)
+    return [read_policy_status(Unstructured(status=status)) for status in said]
 
 
 def read_known(item: Unstructured, policy: Policy | tuple[str, ...]) -> Known:

@@ -52,7 +52,7 @@ def _policy(spec: Field, rules: FailoverRules) -> Policy:
         spec["selector"].wrong("must be given; {} selects all pods of the namespace")
     return Policy(
         wish=_wish(spec, usual=rules),
-        nodes=read_selector(spec["nodeSelector"]),
+        nodes=_selector(spec["nodeSelector"]),
         dwell=max(_dwell(spec["dwell"], rules.dwell), rules.shortest_dwell),
         taints=_taints(spec["taints"]),
     )
@@ -61,7 +61,7 @@ def _policy(spec: Field, rules: FailoverRules) -> Policy:
 def _wish(spec: Field, *, usual: FailoverRules | None) -> Wish:
     """With `usual`, somebody has chosen these very pods, within what the cluster operator allows."""
     return Wish(
-        selector=read_selector(spec["selector"]),
+        selector=_selector(spec["selector"]),
         exclude=_exclusions(spec["exclude"]),
         grace_seconds=_grace(spec["deletion"], usual=FORCE if usual is not None else GRACEFUL),
         accepts=_accepts(spec["acceptedProofs"], usual),
@@ -82,7 +82,13 @@ def _exclusions(field: Field) -> Exclusions:
 
 def _given_selector(field: Field) -> Selector | None:
     """One that is not given excludes nothing; an empty one excludes everything."""
-    return read_selector(field) if field.is_given else None
+    return _selector(field) if field.is_given else None
+
+
+def _selector(field: Field) -> Selector:
+    if field["matchLabels"].value == {}:
+        field["matchLabels"].wrong("is empty: was a label without a value dropped? to select all, leave it out")
+    return read_selector(field)
 
 
 def _patterns(field: Field) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from defib.decide.failover.words import count, not_deleted, to_move, waiting_for
 from defib.decide.rules import INSTANT, LOOK_AGAIN
 from defib.decide.status import merged
 from defib.model import medik8s
-from defib.model.action import Failure, MovePod, ReportRemediation, SetFinalizers
+from defib.model.action import Failure, MovePod, ReportRemediation, SetFinalizers, TellEvent
 from defib.model.cluster import Cluster
 from defib.model.health_check import StatusCondition
 from defib.model.incident import Grade
@@ -281,8 +281,23 @@ def _report(case: _Case, said: _Said) -> Todo:
                 target=target(read_remediation(case.item, REMEDIATION)),
                 version=case.item.metadata.resource_version,
                 status={name: told.get(name) for name in _FIELDS},
+                tells=() if is_told else (_news(case, said),),
             ),
         )
+    )
+
+
+def _news(case: _Case, said: _Said) -> TellEvent:
+    """In the same words as the status."""
+    return TellEvent(
+        check=case.item.name,
+        namespace=case.item.namespace,
+        uid=case.item.uid,
+        kind=REMEDIATION,
+        is_warning=said.succeeded != "True" and said.reason not in (STARTED, NODE_READY),
+        reason=said.reason,
+        message=f"node {case.node_name}: {said.message}",
+        at=case.cluster.now,
     )
 
 

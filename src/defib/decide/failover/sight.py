@@ -43,7 +43,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     who: str
     node: Node
     wish: Wish
-    since: datetime
+    since: datetime | None  # None: nobody has written it down
     failed_at: datetime  # what was put there later does not mind
     namespace: str = ""  # empty: of all namespaces
     others: tuple[Selector, ...] = ()  # by which somebody else selects pods, who goes first
@@ -60,7 +60,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def basis(self) -> tuple[object, ...]:
         """What the answer depends on, beside pods and claims."""
-        return (self.who, self.node.uid, self.wish, self.failed_at, self.others, self.taint, self.taints)
+        when = (self.since, self.failed_at)
+        return (self.who, self.node.uid, self.wish, when, self.others, self.taint, self.taints)
 
 
 def judge(task: Task, pods: Mapping[str, Pod], cluster: Cluster, before: Judged | None) -> Judged:
@@ -76,6 +77,9 @@ def judge(task: Task, pods: Mapping[str, Pod], cluster: Cluster, before: Judged 
 
 
 def _move(pod: Pod, task: Task) -> MovePod:
+    grace = task.wish.grace_seconds
+    if task.taint is not None and grace is None and pod.ends_at_once:
+        grace = 1  # or it would be gone before its kubelet, which is alive, has ended it
     return MovePod(
         node=task.node.name,
         node_uid=task.node.uid,
@@ -84,7 +88,7 @@ def _move(pod: Pod, task: Task) -> MovePod:
         uid=pod.uid,
         because=task.who,
         since=task.since,
-        grace_seconds=task.wish.grace_seconds,
+        grace_seconds=grace,
         taints=task.taints,
     )
 

@@ -11,10 +11,11 @@ import msgspec
 
 from defib.decide.census import Census
 from defib.decide.check_plan import CheckPlan
+from defib.decide.failover.sight import not_ready_since
 from defib.decide.rules import Rules
 from defib.model import medik8s
 from defib.model.cluster import Cluster
-from defib.model.failover_policy import MOST_NODES, PolicyStatus
+from defib.model.failover_policy import MOST_NODES, FailedNode, PolicyStatus, State
 from defib.model.health_check import Check
 from defib.model.lock import held_by_another
 from defib.model.node import Node
@@ -49,12 +50,11 @@ class Turns:
         self._rules = rules
         self._limits = [limit for plan in checks.values() if (limit := _limit_of(plan)) is not None]
         self._most = min(max(rules.failover.max_unhealthy.of(len(cluster.nodes)), 1), MOST_NODES)
-        self._taken = {
-            entry.name
-            for status in statuses
-            for entry in status.nodes or ()
-            if entry.holds_place and _is_still_failed(cluster.nodes.get(entry.name), entry.uid)
-        }
+        begun = [entry for status in statuses for entry in status.nodes or () if entry.begun]
+        nodes = cluster.nodes
+        self._taken = {entry.name for entry in begun if is_out(entry, nodes.get(entry.name))}
+        going_on = [entry for entry in begun if entry.state is not State.HELD]
+        self._admitted = {entry.name for entry in going_on if is_still_so(entry, nodes.get(entry.name))}
 
     def hold(self, node: Node) -> Held | None:
         """What speaks against moving pods of this node now; None when nothing does."""
@@ -62,6 +62,7 @@ class Turns:
 
     def take(self, node: Node) -> None:
         self._taken.add(node.name)
+        self._admitted.add(node.name)
 
     def _exclusion(self, node: Node) -> Held | None:
         if node.labels.get(medik8s.EXCLUDED) == "true":
@@ -84,16 +85,15 @@ class Turns:
         return None
 
     def _budget(self, node: Node) -> Held | None:
-        if node.name in self._taken:
+        if node.name in self._admitted:
             return None
-        if len(self._taken) >= self._most:
-            message = f"pods of at most {self._most} nodes are moved at a time (setting failover_max_unhealthy)"
+        taken = self._taken - {node.name}  # that it has failed before gives it no place
+        if len(taken) >= self._most:
+            nodes = "1 node" if self._most == 1 else f"{self._most} nodes"
+            message = f"pods of at most {nodes} are moved at a time (setting failover_max_unhealthy)"
             return Held(BUDGET, message)
         for limit in self._limits:
-            if (
-                node.name in limit.selected
-                and len((self._taken & limit.selected) | limit.busy - {node.name}) >= limit.most
-            ):
+            if node.name in limit.selected and len((taken & limit.selected) | limit.busy - {node.name}) >= limit.most:
                 whose = f"{medik8s.CHECK_KIND} {limit.check.name}"
                 return Held(BUDGET, f"{whose} allows at most {limit.most} of its nodes to be out at a time")
         return None
@@ -111,7 +111,15 @@ def _limit_of(plan: CheckPlan) -> _Limit | None:
     return _Limit(plan, census.selected, most, busy)
 
 
-def _is_still_failed(node: Node | None, uid: str) -> bool:
-    if node is None or node.uid != uid:
+def is_out(entry: FailedNode, node: Node | None) -> bool:
+    """Whether it is the same node, and still not to be relied on, in whatever way."""
+    if node is None or node.uid != entry.uid:
         return False
-    return node.ready != "True" or node.taint_among(("*",)) is not None
+    return node.ready != "True" or (entry.taint != "" and node.taint_among((entry.taint,)) is not None)
+
+
+def is_still_so(entry: FailedNode, node: Node | None) -> bool:
+    """Whether what is written about a node is about the failure that it has now."""
+    if node is None or not is_out(entry, node):
+        return False
+    return entry.not_ready_since == (not_ready_since(node) if node.ready != "True" else None)

@@ -20,7 +20,8 @@ def named(pods: tuple[Pod, ...]) -> str:
 
 
 def to_move(pods: Sorted) -> str:
-    waiting = f"; {len(pods.waiting)} more wait for a proof that the node is down" if pods.waiting else ""
+    verb = "waits" if len(pods.waiting) == 1 else "wait"
+    waiting = f"; {len(pods.waiting)} more {verb} for a proof that the node is down" if pods.waiting else ""
     return f"{count(len(pods.movable))} to be moved{waiting}{pods.rest}"
 
 

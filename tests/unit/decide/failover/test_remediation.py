@@ -6,19 +6,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from defib.decide.pod_failover import FIRST_SIGHT, plan_failover
-from defib.decide.rules import Rules
+from defib.decide.failover.sight import FIRST_SIGHT
 from defib.model import medik8s
 from defib.model.action import Failure, MovePod, SetFinalizers
 from defib.model.cluster import Blindness, Cluster
 from defib.model.config_map import ConfigMap
 from defib.model.meta import Meta
 from defib.model.node import Lease, LeaseSpec, Node
-from defib.model.pod import pods_on
+from defib.model.pod import Toleration, pods_on
 from defib.model.pod_failover import FINALIZER
 from tests.builders import HOUR, MINUTE, SECOND, T0
-from tests.unit.decide.failovers import (
+from tests.unit.decide.failover.failovers import (
     COLLECTION,
+    FAILED_AT,
     a_failed_node,
     a_failover,
     a_pod,
@@ -58,14 +58,15 @@ def test_what_was_found_is_written_down_before_the_first_pod_is_deleted() -> Non
     plan = plan_of(cluster)
     assert moved(plan) == []
     assert conditions(plan) == WORKING
-    assert message(plan) == "2 pods to be moved; 1 left in place: 1 of a StatefulSet"
+    assert message(plan) == "2 pods to be moved; 1 more waits for a proof that the node is down"
     said = reported(plan)
-    assert {name: said[name] for name in ("node", "nodeUID", "found", "moved", "left")} == {
+    assert {name: said[name] for name in ("node", "nodeUID", "found", "moved", "waiting", "left")} == {
         "node": "n1",
         "nodeUID": "uid-n1",
         "found": 2,
         "moved": 0,
-        "left": 1,
+        "waiting": 1,
+        "left": 0,
     }
     plan = plan_of(after(cluster, plan))
     assert moved(plan) == ["web-1", "web-2"]
@@ -74,7 +75,16 @@ def test_what_was_found_is_written_down_before_the_first_pod_is_deleted() -> Non
 
 def test_a_deletion_names_the_very_pod_and_the_very_node() -> None:
     move = plan_of(at_work(a_pod("web-1"))).actions[0]
-    assert move == MovePod(node="n1", node_uid="uid-n1", namespace="apps", name="web-1", uid="uid-web-1")
+    assert move == MovePod(
+        node="n1",
+        node_uid="uid-n1",
+        namespace="apps",
+        name="web-1",
+        uid="uid-web-1",
+        because="PodFailoverRemediation defib-system/n1-abcde",
+        since=FAILED_AT,
+    )
+    assert move.grace_seconds is None, "as the pod says"
 
 
 def test_progress_alone_writes_nothing() -> None:
@@ -92,7 +102,7 @@ def test_it_has_succeeded_when_no_pod_is_left_that_could_be_moved() -> None:
     assert message(plan) == "2 pods moved; 1 left in place: 1 of a DaemonSet"
     assert (reported(plan)["moved"], reported(plan)["left"]) == (2, 1)
     done = plan_of(after(cluster, plan))
-    assert (done.actions, done.nodes, done.wake_at) == ((), frozenset(), None)
+    assert (done.actions, done.nodes, done.moments) == ((), frozenset(), (None, None))
 
 
 def test_a_node_without_such_pods_is_done_with_one_report() -> None:
@@ -180,7 +190,7 @@ def test_a_node_that_fails_once_more_loses_what_it_has_got_meanwhile() -> None:
 
 def test_a_pod_that_was_put_there_after_the_failure_is_never_moved() -> None:
     """It tolerates the failure, and so would its copy: deleting it would make another one, and so on for ever."""
-    tolerant = a_pod("web-3", created=T0 + SECOND)
+    tolerant = a_pod("web-3", created=T0 + SECOND, tolerations=[Toleration(operator="Exists")])
     plan = plan_of(the_cluster(a_failover(), pods=[tolerant], now=T0 + MINUTE))
     assert conditions(plan) == FINISHED
     assert message(plan) == "0 pods moved; 1 left in place: 1 placed there since the node failed"
@@ -188,7 +198,7 @@ def test_a_pod_that_was_put_there_after_the_failure_is_never_moved() -> None:
 
 def test_a_failure_that_lies_in_the_future_is_no_measure_for_pods() -> None:
     node = a_failed_node(since=T0 + HOUR)
-    pods = [a_pod("web-1"), a_pod("web-2", created=T0)]
+    pods = [a_pod("web-1"), a_pod("web-2", created=T0 + 5 * SECOND)]
     cluster = the_cluster(a_failover(), node, pods=pods, now=T0 + MINUTE)
     assert reported(plan_of(cluster))["found"] == 1
 
@@ -196,11 +206,12 @@ def test_a_failure_that_lies_in_the_future_is_no_measure_for_pods() -> None:
 def test_pods_that_have_not_changed_are_not_sorted_again() -> None:
     cluster = at_work()
     before = plan_of(cluster)
-    again = plan_failover(cluster, Rules(), before)
+    again = plan_of(cluster, before)
     assert again == before
-    assert again.judged["n1"] is before.judged["n1"]
+    judged = again.remediations.judged["uid-of-n1"]
+    assert judged is before.remediations.judged["uid-of-n1"]
     for other in (after(cluster, before, pods=[a_pod("web-2")]), msgspec.structs.replace(cluster, nodes=newer())):
-        assert plan_failover(other, Rules(), before) == plan_of(other)
+        assert plan_of(other, before) == plan_of(other)
 
 
 def newer() -> dict[str, Node]:
@@ -259,7 +270,7 @@ def test_self_doubt_holds_deletions_and_looks_again_soon(doubt: dict[str, Any], 
     assert moved(plan) == []
     assert conditions(plan)["reason"] == "SelfDoubt"
     assert said in message(plan)
-    assert plan.wake_at == cluster.now + SECOND
+    assert plan.remediations.wake_at == cluster.now + SECOND
 
 
 def test_while_nodes_are_out_of_sight_nothing_is_concluded_about_them() -> None:
@@ -275,9 +286,10 @@ def test_a_first_list_of_pods_may_take_a_moment_before_anybody_is_told() -> None
     cluster = unseen(the_cluster(a_failover(), pods=[]), T0)
     plan = plan_of(cluster)
     assert plan.actions == ()
-    assert plan.wake_at is not None
-    late = msgspec.structs.replace(cluster, now=plan.wake_at)
-    assert plan.wake_at > T0 + FIRST_SIGHT
+    wake_at = plan.remediations.wake_at
+    assert wake_at is not None
+    late = msgspec.structs.replace(cluster, now=wake_at)
+    assert wake_at > T0 + FIRST_SIGHT
     assert conditions(plan_of(late))["reason"] == "SelfDoubt"
 
 
@@ -339,4 +351,4 @@ def test_two_remediations_of_one_node_want_its_pods_once() -> None:
 
 def test_a_cluster_without_the_kind_has_nothing_to_do() -> None:
     plan = plan_of(Cluster(now=T0))
-    assert (plan.actions, plan.nodes, plan.wake_at) == ((), frozenset(), None)
+    assert (plan.actions, plan.nodes, plan.moments) == ((), frozenset(), (None, None))
