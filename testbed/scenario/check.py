@@ -11,6 +11,7 @@ from testbed.scenario.errors import StoryError, did_you_mean
 from testbed.scenario.remediation_deeds import ToRemediation
 from testbed.scenario.replica import settings_of
 from testbed.scenario.story import (
+    AnyTemplate,
     BarePod,
     Check,
     CheckName,
@@ -25,17 +26,19 @@ from testbed.scenario.story import (
     OperatorWith,
     Phrase,
     PodName,
-    PowerTemplate,
+    Policy,
+    PolicyName,
     StatefulSet,
     StatefulSetWithVolume,
     Story,
-    Template,
     ThatNode,
     UsesTimers,
     Where,
     Workload,
     WorkloadName,
 )
+
+_OF_DEFIB = OpenShift | Check | Policy | AnyTemplate | ToRemediation | OfRemediation
 
 CHOICES = ("all", "workers", "control-plane")
 
@@ -46,6 +49,7 @@ class _Known(msgspec.Struct, frozen=True):
     workloads: tuple[str, ...]
     pods: tuple[str, ...]
     checks: tuple[str, ...]
+    policies: tuple[str, ...]
     has_operator: bool
 
 
@@ -57,6 +61,7 @@ def check(story: Story, header: Sequence[tuple[int, Phrase]]) -> None:
         workloads=tuple(workload.name for workload in story.workloads),
         pods=tuple(pod for workload in story.workloads for pod in _fixed_names(workload)),
         checks=tuple(made.name for made in story.checks),
+        policies=tuple(made.name for made in story.policies),
         has_operator=story.operator is not None,
     )
     _check_header(story.path, header, known)
@@ -92,8 +97,8 @@ def _declared(phrase: Phrase) -> tuple[str, ...]:
             return ("timers",)
         case Operator() | OperatorWith():
             return ("operator",)
-        case Template(name=name) | PowerTemplate(name=name) | Check(name=name):
-            return (f"{'check' if isinstance(phrase, Check) else 'template'} {name}",)
+        case _ if isinstance(phrase, Check | Policy | AnyTemplate):
+            return (f"{phrase.sentence.split()[0]} {phrase.name}",)
         case _ if isinstance(phrase, NodeRow):
             return tuple(f"node {name}" for name in phrase.names)
         case _ if isinstance(phrase, Workload):
@@ -134,9 +139,7 @@ def _wrong_without_operator(phrase: Phrase, known: _Known) -> Iterator[str]:
                 settings_of(phrase)
             except BadSettings as error:
                 yield "; ".join(error.problems)
-        case OpenShift() | Check() | Template() | PowerTemplate() | ToRemediation() | OfRemediation() if (
-            not known.has_operator
-        ):
+        case _ if isinstance(phrase, _OF_DEFIB) and not known.has_operator:
             yield "nobody would see to this: expected a line `operator` in the header"
 
 
@@ -161,7 +164,7 @@ def _wrong_place(where: Where, known: _Known, *, struck: bool) -> Iterator[str]:
             pass
 
 
-_NAMED = (PodName, WorkloadName, CheckName, Chosen)
+_NAMED = (PodName, WorkloadName, CheckName, PolicyName, Chosen)
 
 
 def _wrong_name(kind: Any, name: str, known: _Known) -> Iterator[str]:
@@ -171,6 +174,8 @@ def _wrong_name(kind: Any, name: str, known: _Known) -> Iterator[str]:
         yield from _unknown("workload", name, known.workloads)
     elif kind is CheckName:
         yield from _unknown("check", name, known.checks)
+    elif kind is PolicyName:
+        yield from _unknown("policy", name, known.policies)
     elif "=" not in name and name not in CHOICES:
         yield from _unknown("zone", name, known.zones)
 

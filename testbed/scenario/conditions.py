@@ -2,6 +2,7 @@
 
 from enum import Enum
 
+from testbed.scenario.failover_conditions import FAILOVER_CONDITIONS
 from testbed.scenario.power_conditions import POWER_CONDITIONS
 from testbed.scenario.story import (
     CheckName,
@@ -290,6 +291,7 @@ CONDITIONS: tuple[type[Phrase], ...] = (
     LockHeld,
     LockFree,
     *POWER_CONDITIONS,
+    *FAILOVER_CONDITIONS,
 )
 
 

@@ -24,6 +24,7 @@ from testbed.scenario.remediation_manifests import (
     CONFIG_MAPS,
     DEFIB_NAMESPACE,
     MACHINE_HEALTH_CHECKS,
+    POLICIES,
     UPGRADE,
     remediations_of,
     templates_of,
@@ -80,6 +81,7 @@ async def clear_remediation(client: Client, namespace: str) -> None:
         with suppress(NotFound):  # only where a story was about OpenShift
             await _delete_all(client, kind, Scope())
     await _delete_all(client, CHECKS, Scope())
+    await _delete_all(client, POLICIES, here)
     await _delete_all(client, NODE_INCIDENTS, Scope())
     await _delete_all(client, LEASES, Scope(namespace=medik8s.LOCK_NAMESPACE))
     await _delete_all(client, EVENTS, Scope(fields=f"involvedObject.kind={medik8s.CHECK_KIND}"))

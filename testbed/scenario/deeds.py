@@ -69,6 +69,20 @@ class UntaintOutOfService(Phrase, frozen=True):
     node: Where
 
 
+class Taint(Phrase, frozen=True):
+    """A key and its effect, as `example.com/drain=NoSchedule`."""
+
+    sentence = "taint {node} with {taint}"
+    node: Where
+    taint: Pair
+
+
+class Untaint(Phrase, frozen=True):
+    sentence = "untaint {node} from {key}"
+    node: Where
+    key: Word
+
+
 class DeleteNode(Phrase, frozen=True):
     sentence = "delete node {node}"
     node: Where
@@ -151,6 +165,8 @@ DEEDS: tuple[type[Phrase], ...] = (
     Drain,
     TaintOutOfService,
     UntaintOutOfService,
+    Taint,
+    Untaint,
     DeleteNode,
     DeletePod,
     ForceDeletePod,

@@ -7,6 +7,8 @@ from defib.hollow.objects import Pod
 from defib.model import medik8s
 from testbed.scenario import conditions
 from testbed.scenario.conditions import DiskState, NodeCondition, PodState
+from testbed.scenario.failover_conditions import FAILOVER_CONDITIONS
+from testbed.scenario.judge_failover import holds_of_failover
 from testbed.scenario.judge_power import holds_of_power
 from testbed.scenario.power_conditions import POWER_CONDITIONS
 from testbed.scenario.remediation_sight import check_texts
@@ -24,6 +26,8 @@ def holds(condition: Phrase, telling: Telling) -> bool:
 
 for _kind in POWER_CONDITIONS:
     holds.register(_kind, holds_of_power)
+for _kind in FAILOVER_CONDITIONS:
+    holds.register(_kind, holds_of_failover)
 
 
 @holds.register

@@ -13,11 +13,13 @@ from testbed.scenario.errors import StoryError
 from testbed.scenario.grammar import Miss, Sentence, read, sentence_of
 from testbed.scenario.readers import reader_for
 from testbed.scenario.story import (
+    AnyTemplate,
     BarePod,
     Budget,
     Check,
     DaemonSet,
     Deployment,
+    FailoverTemplate,
     MaxUnavailable,
     MinAvailable,
     NodeRow,
@@ -28,6 +30,7 @@ from testbed.scenario.story import (
     Operator,
     OperatorWith,
     Phrase,
+    Policy,
     PowerTemplate,
     StatefulSet,
     StatefulSetWithVolume,
@@ -56,7 +59,9 @@ HEADERS: tuple[type[Phrase], ...] = (
     OpenShift,
     Template,
     PowerTemplate,
+    FailoverTemplate,
     Check,
+    Policy,
 )
 HEADER_SENTENCES = tuple(sentence_of(phrase) for phrase in HEADERS)
 STEP_SENTENCES = (
@@ -101,8 +106,9 @@ def parse(text: str, path: str = "story") -> Story:
         steps=steps,
         operator=next((phrase for phrase in phrases if isinstance(phrase, Operator | OperatorWith)), None),
         is_openshift=any(isinstance(phrase, OpenShift) for phrase in phrases),
-        templates=tuple(phrase for phrase in phrases if isinstance(phrase, Template | PowerTemplate)),
+        templates=tuple(phrase for phrase in phrases if isinstance(phrase, AnyTemplate)),
         checks=tuple(_all(phrases, Check)),
+        policies=tuple(_all(phrases, Policy)),
     )
     check(story, [(line.number, phrase) for line, phrase in header])
     return story

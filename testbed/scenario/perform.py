@@ -128,20 +128,32 @@ async def _(deed: deeds.TaintOutOfService, telling: Telling) -> None:
 
 @_do.register
 async def _(deed: deeds.UntaintOutOfService, telling: Telling) -> None:
-    await _set_taints(telling.client, telling.name_of(deed.node), also=[])
+    await _set_taint(telling.client, telling.name_of(deed.node), OUT_OF_SERVICE)
+
+
+@_do.register
+async def _(deed: deeds.Taint, telling: Telling) -> None:
+    taint = {"key": deed.taint.key, "effect": deed.taint.value}
+    await _set_taint(telling.client, telling.name_of(deed.node), deed.taint.key, taint)
+
+
+@_do.register
+async def _(deed: deeds.Untaint, telling: Telling) -> None:
+    await _set_taint(telling.client, telling.name_of(deed.node), deed.key)
 
 
 async def taint_out_of_service(client: Client, node: str) -> None:
     """Says to Kubernetes that nothing runs there any more, whether that is true or not."""
     taint = {"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}
-    await _set_taints(client, node, also=[taint])
+    await _set_taint(client, node, OUT_OF_SERVICE, taint)
 
 
-async def _set_taints(client: Client, name: str, also: list[dict[str, Any]]) -> None:
-    """A list is replaced as a whole, so only while it is the one we read."""
+async def _set_taint(client: Client, name: str, key: str, taint: dict[str, Any] | None = None) -> None:
+    """The one with this key, or none. A list is replaced as a whole, so only while it is the one we read."""
+    also = [taint] if taint is not None else []
     for _ in range(ATTEMPTS):
         node = await client.get(NODES.at(name))
-        kept = [msgspec.to_builtins(taint) for taint in node.spec.taints or () if taint.key != OUT_OF_SERVICE]
+        kept = [msgspec.to_builtins(taint) for taint in node.spec.taints or () if taint.key != key]
         version = {"resourceVersion": node.metadata.resource_version}
         try:
             await client.patch(NODES.at(name), Merge({"metadata": version, "spec": {"taints": kept + also}}))

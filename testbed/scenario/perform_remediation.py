@@ -1,4 +1,4 @@
-"""Deeds to checks, templates, remediators, locks and to Defib itself, done through the client as people do them."""
+"""Deeds to checks, policies, templates, remediators, locks and to Defib itself, done through the client as people do them."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,9 +22,11 @@ from testbed.scenario.remediation_manifests import (
     DEFIB_NAMESPACE,
     DEFINITIONS,
     MACHINE_HEALTH_CHECKS,
+    POLICIES,
     UPGRADE,
     check_spec,
     definitions_of,
+    policy_spec,
     remediations_of,
     remediator_of,
     template_manifest,
@@ -198,6 +200,17 @@ async def _edit(telling: Telling, check: str, change: Body) -> None:
 @arrange.register
 async def _(deed: deeds.DeleteCheck, telling: Telling) -> None:
     await delete(telling.client, CHECKS.at(deed.check))
+
+
+@arrange.register
+async def _(deed: deeds.EditPolicy, telling: Telling) -> None:
+    ref = POLICIES.at(deed.policy, telling.sight.namespace)
+    await telling.client.patch(ref, Merge({"spec": policy_spec(deed.parts)}))
+
+
+@arrange.register
+async def _(deed: deeds.DeletePolicy, telling: Telling) -> None:
+    await delete(telling.client, POLICIES.at(deed.policy, telling.sight.namespace))
 
 
 @arrange.register

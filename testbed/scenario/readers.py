@@ -11,11 +11,13 @@ from testbed.scenario.story import (
     Amount,
     CheckName,
     Chosen,
+    FailoverTemplateName,
     NamedNode,
     NewName,
     NodeOf,
     Pair,
     PodName,
+    PolicyName,
     PowerTemplateName,
     Remediator,
     TemplateName,
@@ -33,13 +35,14 @@ _PAIR = re.compile(r"([\w./-]+)=(.*)")
 
 Took = tuple[Any, int]
 """The value, and how many words it was."""
+Take = Callable[[Sequence[str], str], Took | None]
 
 
 class Reader(msgspec.Struct, frozen=True):
     """`take` reads a value from the start of some words, of which the sentence goes on with `stop`; None if it cannot."""
 
     wants: str
-    take: Callable[[Sequence[str], str], Took | None]
+    take: Take
     choices: tuple[str, ...] = ()
 
 
@@ -89,9 +92,12 @@ def _template(words: Sequence[str], stop: str) -> Took | None:
     return took if took and took[0].partition("-")[0] in known else None
 
 
-def _power_template(words: Sequence[str], stop: str) -> Took | None:
-    took = _name(words, stop)
-    return took if took and took[0].partition("-")[0] == Remediator.POWER.value else None
+def _template_of(remediator: Remediator) -> Take:
+    def take(words: Sequence[str], stop: str) -> Took | None:
+        took = _name(words, stop)
+        return took if took and took[0].partition("-")[0] == remediator.value else None
+
+    return take
 
 
 def _quoted(words: Sequence[str], stop: str) -> Took | None:
@@ -125,13 +131,20 @@ _READERS: Mapping[Any, Reader] = {
     PodName: Reader("the name of a pod or a workload", _name),
     WorkloadName: Reader("the name of a workload", _name),
     CheckName: Reader("the name of a check", _name),
+    PolicyName: Reader("the name of a policy", _name),
     Chosen: Reader("nodes (all, workers, control-plane, a zone, or label=value)", _word),
     TemplateName: Reader(
         "a template (foo, bar, power, failover, or one of theirs such as foo-gentle)",
         _template,
         tuple(remediator.value for remediator in Remediator),
     ),
-    PowerTemplateName: Reader("a template of power (power, or another one such as power-gentle)", _power_template),
+    PowerTemplateName: Reader(
+        "a template of power (power, or another one such as power-gentle)", _template_of(Remediator.POWER)
+    ),
+    FailoverTemplateName: Reader(
+        "a template of failover (failover, or another one such as failover-gentle)",
+        _template_of(Remediator.FAILOVER),
+    ),
     Amount: Reader("a number or a share such as 49%", _amount),
     Pair: Reader("key=value", _pair),
     Text: Reader("words between quotation marks", _quoted),

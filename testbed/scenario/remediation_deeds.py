@@ -1,12 +1,23 @@
-"""What can be done in a story to checks, templates, remediations, locks, upgrades, and to Defib itself."""
+"""What can be done in a story to checks, policies, templates, remediations, locks, upgrades, and to Defib itself."""
 
 from enum import Enum
 
-from testbed.scenario.story import CheckName, Pair, Part, Phrase, Remediator, TemplateName, Where, Word
+from testbed.scenario.story import (
+    CheckName,
+    Pair,
+    Part,
+    Phrase,
+    PolicyName,
+    PolicyPart,
+    Remediator,
+    TemplateName,
+    Where,
+    Word,
+)
 
 
 class ToRemediation(Phrase, frozen=True):
-    """Done to checks, templates, remediations, locks, or to Defib itself: only where the story has an operator."""
+    """Done to checks, policies, templates, remediations, locks, or to Defib itself: only where the story has an operator."""
 
 
 class Finish(ToRemediation, frozen=True):
@@ -107,6 +118,17 @@ class AnnotateCheck(ToRemediation, frozen=True):
     annotation: Pair
 
 
+class EditPolicy(ToRemediation, frozen=True):
+    sentence = "edit policy {policy} {parts}"
+    policy: PolicyName
+    parts: tuple[PolicyPart, ...]
+
+
+class DeletePolicy(ToRemediation, frozen=True):
+    sentence = "delete policy {policy}"
+    policy: PolicyName
+
+
 class TakeLock(ToRemediation, frozen=True):
     sentence = "lock {node} held by {holder} for {seconds}"
     node: Where
@@ -202,6 +224,8 @@ REMEDIATION_DEEDS: tuple[type[Phrase], ...] = (
     ResumeCheck,
     DeleteCheck,
     AnnotateCheck,
+    EditPolicy,
+    DeletePolicy,
     TakeLock,
     ReleaseLock,
     Brake,

@@ -1,4 +1,4 @@
-"""The objects that a story's checks, templates and remediators stand for, and the kinds that they are of."""
+"""The objects that a story's checks, policies, templates and remediators stand for, and the kinds that they are of."""
 
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -12,7 +12,7 @@ from defib.kube.kinds import SECRETS, Kind, unstructured
 from defib.model import medik8s
 from defib.model.meta import Unstructured
 from defib.model.node import ZONE_LABEL
-from testbed.scenario.manifests import Manifest
+from testbed.scenario.manifests import APP, Manifest
 from testbed.scenario.story import (
     After,
     AtLeastHealthy,
@@ -22,11 +22,16 @@ from testbed.scenario.story import (
     Check,
     Chosen,
     DeletesNode,
+    Dwell,
     Escalates,
+    FailoverTemplate,
     Field,
+    ForWorkload,
     HealthyDelay,
     InMode,
     Part,
+    Policy,
+    PolicyPart,
     PowerField,
     PowerPart,
     PowerTemplate,
@@ -44,6 +49,7 @@ ROOT = Path(__file__).parents[2]
 DEFINED_IN = (
     "deploy/crds/remediation.medik8s.io_nodehealthchecks.yaml",
     "deploy/crds/defib.dev_nodeincidents.yaml",
+    "deploy/crds/defib.dev_podfailoverpolicies.yaml",
     "deploy/crds/defib.dev_podfailoverremediations.yaml",
     "deploy/crds/defib.dev_podfailoverremediationtemplates.yaml",
     "deploy/crds/defib.dev_powercycleremediations.yaml",
@@ -63,6 +69,7 @@ DEFINITIONS = unstructured(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
 CHECKS = unstructured(medik8s.GROUP, medik8s.VERSION, "nodehealthchecks", medik8s.CHECK_KIND, namespaced=False)
+POLICIES = unstructured("defib.dev", VERSION, "podfailoverpolicies", "PodFailoverPolicy", namespaced=True)
 CLUSTER_VERSIONS = unstructured("config.openshift.io", "v1", "clusterversions", "ClusterVersion", namespaced=False)
 MACHINE_HEALTH_CHECKS = unstructured(
     "machine.openshift.io", "v1beta1", "machinehealthchecks", "MachineHealthCheck", namespaced=True
@@ -120,12 +127,16 @@ def remediation_manifests(story: Story) -> Iterator[Manifest]:
                 yield template_manifest(name, multiple=multiple, broken=broken)
             case PowerTemplate(name=power, parts=parts):
                 yield template_manifest(TemplateName(power), parts)
+            case FailoverTemplate(name=failover, parts=fields):
+                yield template_manifest(TemplateName(failover), fields)
     for check in story.checks:
         yield Manifest(CHECKS, _check_body(check, story.name))
+    for policy in story.policies:
+        yield Manifest(POLICIES, _policy_body(policy))
 
 
 def template_manifest(
-    name: TemplateName, parts: Iterable[PowerPart] = (), *, multiple: bool = False, broken: bool = False
+    name: TemplateName, parts: Iterable[PowerPart | Field] = (), *, multiple: bool = False, broken: bool = False
 ) -> Manifest:
     annotations = {medik8s.MULTIPLE_TEMPLATES: "true"} if multiple else {}
     spec = {} if broken else template_spec(name, parts)
@@ -134,18 +145,18 @@ def template_manifest(
     )
 
 
-def template_spec(name: TemplateName, parts: Iterable[PowerPart] = ()) -> dict[str, Any]:
+def template_spec(name: TemplateName, parts: Iterable[PowerPart | Field] = ()) -> dict[str, Any]:
     match remediator_of(name):
         case Remediator.POWER:
             spec = power_cycle_spec(parts)
         case Remediator.FAILOVER:
-            spec = {}
+            spec = fields_of(parts)
         case _:
             spec = {"from": name}
     return {"template": {"spec": spec}}
 
 
-def power_cycle_spec(parts: Iterable[PowerPart]) -> dict[str, Any]:
+def power_cycle_spec(parts: Iterable[PowerPart | Field]) -> dict[str, Any]:
     """Every machine has its BMC under its own name, and a Secret for it in the story's namespace."""
     power = {"driver": "hollow", "address": "{node}", "credentials": {"name": bmc_secret("{node}")}}
     spec: dict[str, Any] = {"power": power}
@@ -157,8 +168,36 @@ def power_cycle_spec(parts: Iterable[PowerPart]) -> dict[str, Any]:
                 spec["attempts"] = count
             case Backoff(seconds=seconds):
                 spec["backoff"] = _go(seconds)
-            case PowerField(field=field):
+            case PowerField(field=field) | Field(field=field):
                 _set(spec, field.key.split("."), yaml.safe_load(field.value))
+    return spec
+
+
+def fields_of(parts: Iterable[PowerPart | PolicyPart]) -> dict[str, Any]:
+    """Those that are named by their paths, and no others."""
+    spec: dict[str, Any] = {}
+    for part in parts:
+        if isinstance(part, Field):
+            _set(spec, part.field.key.split("."), yaml.safe_load(part.field.value))
+    return spec
+
+
+def _policy_body(policy: Policy) -> dict[str, Any]:
+    return {"metadata": {"name": policy.name}, "spec": {"selector": {}} | policy_spec(policy.parts)}
+
+
+def policy_spec(parts: Iterable[PolicyPart]) -> dict[str, Any]:
+    """The fields that these parts are about."""
+    parts = tuple(parts)
+    spec = fields_of(parts)
+    for part in parts:
+        match part:
+            case ForWorkload(workload=workload):
+                spec["selector"] = {"matchLabels": {APP: workload}}
+            case Dwell(seconds=seconds):
+                spec["dwell"] = _go(seconds)
+            case Field():
+                pass
     return spec
 
 

@@ -1,4 +1,4 @@
-"""What is seen of checks, remediations and locks, followed by watches and noted in the log book."""
+"""What is seen of checks, policies, remediations and locks, followed by watches and noted in the log book."""
 
 import asyncio
 from collections import defaultdict
@@ -16,7 +16,8 @@ from defib.model import medik8s
 from defib.model.incident import NodeIncident
 from defib.model.meta import Unstructured
 from defib.model.node import Lease
-from testbed.scenario.remediation_manifests import CHECKS, remediations_of
+from testbed.scenario.failover_sight import policy_words
+from testbed.scenario.remediation_manifests import CHECKS, POLICIES, remediations_of
 from testbed.scenario.story import Remediator
 
 Note = Callable[[str, list[str], bool], None]
@@ -56,6 +57,7 @@ class RemediationSight:
         self._checks = Follow(client, clock, CHECKS, self._check_changed)
         self._locks = Follow(client, clock, LEASES, self._lock_changed, Scope(namespace=medik8s.LOCK_NAMESPACE))
         self._incidents = Follow(client, clock, NODE_INCIDENTS, self._incident_changed)
+        self._policies = Follow(client, clock, POLICIES, self._policy_changed, self._here)
         self._remediations: dict[Remediator, Follow[Unstructured]] = {}
         self._tasks: dict[Remediator, asyncio.Task[NoReturn]] = {}
         self._ever: defaultdict[str, set[str]] = defaultdict(set)
@@ -71,6 +73,7 @@ class RemediationSight:
         """The kinds are there now."""
         assert self._group, "they are followed while the story runs"
         self._group.create_task(self._incidents.run(), name="story sight")
+        self._group.create_task(self._policies.run(), name="story sight")
         for remediator in Remediator:
             self.follow(remediator)
 
@@ -97,6 +100,12 @@ class RemediationSight:
 
     def checks(self) -> list[Unstructured]:
         return list(self._checks.items.values())
+
+    def policy(self, name: str) -> Unstructured | None:
+        return next((one for one in self.policies() if one.name == name), None)
+
+    def policies(self) -> list[Unstructured]:
+        return list(self._policies.items.values())
 
     def remedies(self, node: str = "") -> list[Remedy]:
         """All of them, or those of one node."""
@@ -134,6 +143,9 @@ class RemediationSight:
 
     def _check_changed(self, before: Unstructured | None, after: Unstructured | None) -> None:
         self._changed(f"check {_name(before, after)}", [check_words(one) for one in (before, after) if one], after)
+
+    def _policy_changed(self, before: Unstructured | None, after: Unstructured | None) -> None:
+        self._changed(f"policy {_name(before, after)}", [policy_words(one) for one in (before, after) if one], after)
 
     def _lock_changed(self, before: Lease | None, after: Lease | None) -> None:
         words = [f"held by {one.spec.holder_identity}" for one in (before, after) if one]

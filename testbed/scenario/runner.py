@@ -7,9 +7,11 @@ from functools import partial
 import msgspec
 
 from defib.kube.errors import AlreadyExists, KubeError
+from defib.model.failover_policy import read_policy_status
 from defib.model.node import Node
 from testbed.scenario.conditions import Always, Never, Now, Within
 from testbed.scenario.errors import StoryFailed
+from testbed.scenario.failover_sight import policy_texts, policy_words
 from testbed.scenario.judge import holds
 from testbed.scenario.log_book import Entry
 from testbed.scenario.manifests import NAMESPACES, manifests, pods_wanted
@@ -82,6 +84,8 @@ async def _prepare(story: Story, scene: Scene) -> str:
         return f"before the first line: not all pods ran within {seconds:g} s"
     if not await sight.until(lambda: all(_is_looked_after(sight, check.name) for check in story.checks), seconds):
         return f"before the first line: Defib did not look at all checks within {seconds:g} s"
+    if not await sight.until(lambda: all(_is_read(sight, policy.name) for policy in story.policies), seconds):
+        return f"before the first line: Defib did not look at all policies within {seconds:g} s"
     sight.book.start()
     sight.book.note("story", "begins: everything that it declares runs")
     return ""
@@ -102,6 +106,11 @@ async def _prepare_remediation(story: Story, scene: Scene) -> None:
 def _is_looked_after(sight: Sight, check: str) -> bool:
     known = sight.remediation.check(check)
     return known is not None and bool((known.status or {}).get("phase"))
+
+
+def _is_read(sight: Sight, policy: str) -> bool:
+    known = sight.remediation.policy(policy)
+    return known is not None and read_policy_status(known).condition("Valid") is not None
 
 
 def _is_usable(node: Node | None) -> bool:
@@ -180,5 +189,8 @@ def _ending_of_checks(telling: Telling) -> list[str]:
     for check in sight.checks():
         lines.append(f"check {check.name}: {check_words(check)}")
         lines += [f"  it says: {text}" for text in check_texts(check) if text]
+    for policy in sight.policies():
+        lines.append(f"policy {policy.name}: {policy_words(policy)}")
+        lines += [f"  it says: {text}" for text in policy_texts(read_policy_status(policy)) if text]
     lines += [f"remediation of {remedy.node}: {remedy_words(remedy)}" for remedy in sight.remedies()]
     return lines + [f"incident {incident.name}: {incident_words(incident)}" for incident in sight.incidents()]

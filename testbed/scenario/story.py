@@ -22,12 +22,15 @@ Text = NewType("Text", str)
 """Several words between quotation marks."""
 CheckName = NewType("CheckName", str)
 """Of a NodeHealthCheck."""
+PolicyName = NewType("PolicyName", str)
+"""Of a PodFailoverPolicy."""
 Chosen = NewType("Chosen", str)
 """Nodes by what they are: `all`, `workers`, `control-plane`, a zone, or a label such as `pool=gpu`."""
 TemplateName = NewType("TemplateName", str)
 """`foo`, or another template of the same remediator: `foo-gentle`."""
 PowerTemplateName = NewType("PowerTemplateName", str)
 """`power`, or another one: `power-gentle`."""
+FailoverTemplateName = NewType("FailoverTemplateName", str)
 Amount = NewType("Amount", str)
 """A number of nodes, or a share of them."""
 
@@ -102,7 +105,7 @@ class Phrase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OfRemediation(Phrase, frozen=True):
-    """A condition about checks, remediations, locks or machines: only where the story has an operator."""
+    """A condition about checks, remediations, policies, locks or machines: only where the story has an operator."""
 
 
 class UsesTimers(Phrase, frozen=True):
@@ -320,12 +323,40 @@ class Check(Phrase, frozen=True):
     parts: tuple[Part, ...]
 
 
+class FailoverTemplate(Phrase, frozen=True):
+    """A PodFailoverRemediationTemplate that is not as short as `template failover`."""
+
+    sentence = "template {name} {parts}"
+    name: FailoverTemplateName
+    parts: tuple[Field, ...]
+
+
+class ForWorkload(Phrase, frozen=True):
+    sentence = "for {workload}"
+    workload: WorkloadName
+
+
+class Dwell(Phrase, frozen=True):
+    sentence = "dwell {seconds}"
+    seconds: float
+
+
+PolicyPart = ForWorkload | Dwell | Field
+
+
+class Policy(Phrase, frozen=True):
+    """A PodFailoverPolicy."""
+
+    sentence = "policy {name} {parts}"
+    name: NewName
+    parts: tuple[PolicyPart, ...]
+
+
 Workload = Deployment | StatefulSet | StatefulSetWithVolume | DaemonSet | BarePod
 Budget = MinAvailable | MaxUnavailable
 NodeRow = Nodes | NodesInZone | NodesWithRole
-Header = (
-    UsesTimers | NodeRow | Workload | Budget | Operator | OperatorWith | OpenShift | Template | PowerTemplate | Check
-)
+AnyTemplate = Template | PowerTemplate | FailoverTemplate
+Header = UsesTimers | NodeRow | Workload | Budget | Operator | OperatorWith | OpenShift | AnyTemplate | Check | Policy
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -347,8 +378,9 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...]
     operator: Operator | OperatorWith | None = None
     is_openshift: bool = False
-    templates: tuple[Template | PowerTemplate, ...] = ()
+    templates: tuple[AnyTemplate, ...] = ()
     checks: tuple[Check, ...] = ()
+    policies: tuple[Policy, ...] = ()
 
     @property
     def name(self) -> str:

@@ -169,11 +169,11 @@ async def test_pods_of_a_deployment_run_elsewhere_long_before_kubernetes_would_m
         assert failover.metadata.finalizers == [FINALIZER]
         assert failover.name.startswith(f"{victim}-")
 
-        async def succeeded() -> bool:
+        async def needs_a_proof() -> bool:
             found = await failovers(cluster, victim)
-            return condition(found[0], "Succeeded").get("status") == "True"
+            return condition(found[0], "Succeeded").get("reason") == "ProofNeeded"
 
-        await eventually(succeeded)
+        await eventually(needs_a_proof)
         await expect_only_copies_were_deleted(cluster, victim, database, log)
         cluster.nodes[victim].machine.set_power(True)
 
@@ -197,13 +197,18 @@ async def expect_only_copies_were_deleted(cluster: HollowCluster, victim: str, d
         "ReplicaSet"
     }
     assert (status["node"], status["found"], status["moved"]) == (victim, len(leaving), len(leaving))
-    assert "1 of a StatefulSet" in condition(failover, "Succeeded")["message"]
+    waits = "1 pod that must not run twice waits for a proof of grade A or B that the node is down: default/db-0"
+    assert waits in condition(failover, "Succeeded")["message"]
     assert all(pod.metadata.deletion_grace_period_seconds for pod in leaving.values()), "none was forced"
     told = await asyncio.to_thread(log.read_text)
     assert told.count("pod leaves its failed node") == len(leaving)
     fresh = f"--cache-dir={cluster.plane.directory / 'kubectl'}"  # it remembers which kinds there were
-    table = await kubectl(cluster, "get", "defib", "--namespace=defib-system", fresh)
-    assert [victim, "True", str(len(leaving))] in [line.split()[1:4] for line in table.splitlines()]
+    header, row = (await kubectl(cluster, "get", "pfr", "--namespace=defib-system", fresh)).splitlines()
+    assert header.split() == ["NAME", "NODE", "SUCCEEDED", "REASON", "MOVED", "WAITING", "AGE"]
+    assert row.split()[1:6] == [victim, "False", "ProofNeeded", str(len(leaving)), "1"]
+    assert row in await kubectl(cluster, "get", "defib", "--namespace=defib-system", fresh)
+    told = (await kubectl(cluster, "describe", "pfr", "--namespace=defib-system", fresh)).partition("Events:")[2]
+    assert f"node {victim}: {len(leaving)} pods moved; {waits}" in told
 
 
 async def left_for_good(cluster: HollowCluster, victim: str) -> bool:

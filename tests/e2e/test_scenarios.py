@@ -42,7 +42,16 @@ WITH_POWER = (
     "power-a-person-confirms",
     "power-a-restart-in-every-phase",
 )
-WAITS_FOR_UNMOUNT = ("force-delete-under-partition-corrupts",)
+WITH_FAILOVER = (
+    "failover-labelled-pods-leave-at-once",
+    "failover-a-partition-waits-for-a-proof",
+    "failover-a-proof-by-power-off",
+    "failover-goes-on-to-power-at-once",
+    "failover-a-person-confirms",
+    "failover-a-taint-drives-pods-out",
+    "failover-half-of-all-nodes-is-nobodys-failure",
+)
+WAITS_FOR_UNMOUNT = ("force-delete-under-partition-corrupts", "failover-without-a-proof-corrupts")
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +84,13 @@ async def test_a_story_with_defib_ends_as_it_says_on_a_real_control_plane(stage:
 
 @pytest.mark.parametrize("name", WITH_POWER)
 async def test_a_story_with_machines_ends_as_it_says_on_a_real_control_plane(
+    stage: ControlPlaneStage, name: str
+) -> None:
+    await tell_and_expect(stage, name)
+
+
+@pytest.mark.parametrize("name", WITH_FAILOVER)
+async def test_a_story_of_pods_that_leave_ends_as_it_says_on_a_real_control_plane(
     stage: ControlPlaneStage, name: str
 ) -> None:
     await tell_and_expect(stage, name)

@@ -266,11 +266,13 @@ def event_body(action: TellEvent) -> dict[str, Any]:
     """The same news at the same moment has the same name, so that it is told once."""
     news = f"{action.reason}\n{action.message}\n{action.at.isoformat()}"
     digest = hashlib.sha256(news.encode()).hexdigest()[:DIGEST_LENGTH]
-    prefix = action.check[: NAME_MAX - DIGEST_LENGTH - 1].rstrip("-.")
-    message = f"{medik8s.EVENT_PREFIX}{action.message}".encode()[:MESSAGE_MAX].decode(errors="ignore")
+    stem = action.check[: NAME_MAX - DIGEST_LENGTH - 1].rstrip("-.")
+    # Whoever reads events of NodeHealthChecks knows them by this; those of policies speak for themselves.
+    prefix = "" if action.namespace else medik8s.EVENT_PREFIX
+    message = f"{prefix}{action.message}".encode()[:MESSAGE_MAX].decode(errors="ignore")
     source = medik8s.EVENT_SOURCE if action.kind == CHECK else OUR_SOURCE
     return {
-        "metadata": {"name": f"{prefix}.{digest}", "namespace": action.namespace or EVENT_NAMESPACE},
+        "metadata": {"name": f"{stem}.{digest}", "namespace": action.namespace or EVENT_NAMESPACE},
         "involvedObject": {
             "apiVersion": action.kind.api_version,
             "kind": action.kind.name,

@@ -11,7 +11,7 @@ from testbed.scenario.errors import StoryFailed
 from testbed.scenario.grammar import Several, sentence_of
 from testbed.scenario.parse import HEADER_SENTENCES, STEP_SENTENCES, parse
 from testbed.scenario.runner import Told, expect_story, tell
-from testbed.scenario.story import Check, Phrase, PowerTemplate
+from testbed.scenario.story import Check, Phrase, Policy, PowerTemplate
 
 ROOT = Path(__file__).parents[3]
 STORIES = sorted((ROOT / "tests" / "scenarios").glob("*.story"))
@@ -158,6 +158,33 @@ def test_a_failed_story_shows_its_incidents_and_what_became_of_its_machines() ->
     assert "incident n1: PoweringOff, attempt 1" in how.transcript().partition("As it was then:")[2]
 
 
+@pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        ("expect policy web Moved", "it is not so"),
+        ('expect policy web says "no such words"', "it is not so"),
+        ("expect policy web lists n1", "it is not so"),
+        ("expect policy web waiting 1", "it is not so"),
+        ('expect policy web proofs "None"', "it is not so"),
+        ("hang n1\nexpect never policy web lists n1 for 30s", "seen after"),
+        ("hang n1\nexpect always policy web moved 0 for 30s", "no longer so after"),
+        ("delete policy web\nhang n1\nexpect policy web lists n1 within 9s", "not seen within 9 s"),
+        ("delete policy web\ndelete policy web", "not found"),
+    ],
+)
+def test_each_way_to_fail_with_policies_is_told_in_its_own_words(steps: str, why: str) -> None:
+    header = "timers compressed\nnodes n1 n2 n3\ndeployment web replicas 3\noperator\npolicy web for web\n"
+    assert why in told(header + steps).failure
+
+
+def test_a_failed_story_shows_what_the_policies_say() -> None:
+    header = "timers compressed\nnodes n1 n2 n3\nstatefulset db replicas 3\noperator\npolicy db for db\n"
+    how = told(f"{header}hang n1\nexpect policy db WaitingForProof within 9s\nexpect policy db moved 1")
+    ending = how.transcript().partition("As it was then:")[2]
+    assert "policy db: WaitingForProof, moved 0, waiting 1, lists n1 WaitingForProof" in ending
+    assert "it says: node n1: 1 pod that must not run twice waits for a proof" in ending
+
+
 def test_a_failed_story_shows_what_the_checks_say() -> None:
     header = "timers compressed\nnodes n1 n2\noperator\ncheck workers after 5s with foo\n"
     how = told(f"{header}report Ready False on n1\nexpect remediation of n1 by foo within 10s")
@@ -174,6 +201,7 @@ def parts_of(phrase: type[Phrase]) -> set[str]:
 def test_the_page_about_stories_lists_every_sentence() -> None:
     fenced = "\n".join(re.findall(r"^\| `([^`]+)` \|", PAGE, re.MULTILINE))
     sentences = {sentence.text for sentence in HEADER_SENTENCES} | parts_of(Check) | parts_of(PowerTemplate)
+    sentences |= parts_of(Policy)
     sentences |= {sentence.text for sentence in STEP_SENTENCES if sentence.inner is None}
     sentences |= {sentence.inner.sentence for sentence in STEP_SENTENCES if sentence.inner}
     assert sorted(sentences - set(fenced.splitlines())) == []

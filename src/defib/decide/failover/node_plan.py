@@ -11,7 +11,7 @@ from defib.decide.failover.policy_status import Known
 from defib.decide.failover.sight import Task, failed_ones, judge
 from defib.decide.failover.todo import Judged
 from defib.decide.failover.turns import Held, Turns
-from defib.decide.failover.words import count, not_deleted, to_move, waiting_for
+from defib.decide.failover.words import count, moved_and_waiting, not_deleted, to_move
 from defib.model.action import Action
 from defib.model.cluster import Cluster
 from defib.model.failover_policy import POLICY, FailedNode, Policy, State
@@ -154,17 +154,20 @@ def _entry(case: _Case) -> FailedNode | None:
         return _held(case, held) if held is not None else _moving(case)
     if there is None and not pods.waiting and not pods.left:
         return None
-    moved = _moved_so_far(there)
+    moved = _moved_so_far(there, len(pods.waiting))
     state = State.WAITING if pods.waiting else State.MOVED
-    waiting = f"; {waiting_for(pods, case.wish)}" if pods.waiting else pods.rest
-    return _written(case, state, found=moved, moved=moved, message=f"{count(moved)} moved{waiting}")
+    return _written(case, state, found=moved, moved=moved, message=moved_and_waiting(moved, pods, case.wish))
 
 
-def _moved_so_far(there: FailedNode | None) -> int:
-    """When none is left to be moved. What was held and has gone by itself was not moved."""
+def _moved_so_far(there: FailedNode | None, waiting: int) -> int:
+    """When none is left to be moved. What was held and has gone by itself was not moved; what waited and is gone was,
+    by whoever had the proof.
+    """
     if there is None:
         return 0
-    return there.found if there.state in _BEGUN else there.moved
+    if there.state in _BEGUN:
+        return there.found
+    return there.moved + (max(there.waiting - waiting, 0) if there.state is State.WAITING else 0)
 
 
 def _held(case: _Case, held: Held) -> FailedNode:

@@ -18,6 +18,7 @@ from defib.model.pod_failover import KEEP, Wish
 
 SHARED_MODES = frozenset({"ReadOnlyMany", "ReadWriteMany"})  # of a claim that any number of pods may have
 
+NAMED_MOST = 3
 TAINTED_WITHIN = timedelta(seconds=5)
 
 # With one of these Kubernetes keeps pods away from a node that is not ready.
@@ -46,7 +47,10 @@ class Sorted(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def rest(self) -> str:
         """What is said of those that stay, at the end of a sentence."""
-        return f"; {self.left} left in place: {self.why_left}" if self.left else ""
+        if not self.left:
+            return ""
+        bare = ", ".join(pod.key for pod in self.bare[:NAMED_MOST])
+        return f"; {self.left} left in place: {self.why_left}{f'; {bare} would be lost' if bare else ''}"
 
 
 def sort_pods(pods: Iterable[Pod], wish: Wish, *, failed_at: datetime, claims: Claims) -> Sorted:

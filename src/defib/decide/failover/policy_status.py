@@ -137,7 +137,8 @@ def _settlement(entries: list[FailedNode]) -> StatusCondition:
         message = "no node has failed that runs pods of this policy"
         return StatusCondition(type=SETTLED, status="True", reason=QUIET, message=message)
     found = [entry for entry in entries if entry.state is worst]
-    others = f" (and {len(entries) - 1} more failed nodes)" if len(entries) > 1 else ""
+    more = len(entries) - 1
+    others = f" (and {more} more failed node{'s' if more > 1 else ''})" if more else ""
     return StatusCondition(
         type=SETTLED,
         status="True" if worst is State.MOVED else "False",

@@ -19,7 +19,7 @@ from defib.decide.failover.pods import Sorted
 from defib.decide.failover.reading import read_wish
 from defib.decide.failover.sight import Task, failed_ones, judge, not_ready_since, out_of_sight
 from defib.decide.failover.todo import NOTHING, Judged, Todo
-from defib.decide.failover.words import count, not_deleted, to_move, waiting_for
+from defib.decide.failover.words import count, moved_and_waiting, not_deleted, to_move
 from defib.decide.rules import INSTANT, LOOK_AGAIN
 from defib.decide.status import merged
 from defib.model import medik8s
@@ -249,7 +249,7 @@ def _finished(pods: Sorted, found: int, wish: Wish) -> _Said:
     if not pods.waiting:
         return said
     by_person = Grade.PERSON in wish.accepts
-    message = f"{count(found)} moved; {waiting_for(pods, wish)}"
+    message = moved_and_waiting(found, pods, wish)
     return msgspec.structs.replace(
         said,
         processing=by_person,

@@ -1,12 +1,10 @@
 """How it is said what becomes of pods: the same words in every status and event."""
 
-from defib.decide.failover.pods import Sorted
+from defib.decide.failover.pods import NAMED_MOST, Sorted
 from defib.model.action import Failure, MovePod
 from defib.model.failover_policy import say_proofs
 from defib.model.pod import Pod
 from defib.model.pod_failover import Wish
-
-NAMED_MOST = 3
 
 
 def count(pods: int) -> str:
@@ -36,3 +34,9 @@ def waiting_for(pods: Sorted, wish: Wish) -> str:
         f"{count(len(pods.waiting))} that must not run twice {verb} for a proof of grade {say_proofs(wish.accepts)} "
         f"that the node is down: {named(pods.waiting)}{pods.rest}"
     )
+
+
+def moved_and_waiting(moved: int, pods: Sorted, wish: Wish) -> str:
+    if not pods.waiting:
+        return f"{count(moved)} moved{pods.rest}"
+    return f"{count(moved)} moved; {waiting_for(pods, wish)}" if moved else waiting_for(pods, wish)

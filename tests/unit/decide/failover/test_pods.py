@@ -272,7 +272,8 @@ def test_those_that_stay_are_counted_by_reason_the_commonest_first() -> None:
     found = sort_pods([*staying, a_pod("web-1")], WHOLE_NODE, failed_at=T0 - timedelta(minutes=1), claims=NOTHING_READ)
     assert names(found.movable) == ["web-1"]
     assert found.left == 3
-    assert found.rest == ("; 3 left in place: 2 without a controller that would make another one, 1 of a DaemonSet")
+    reasons = "2 without a controller that would make another one, 1 of a DaemonSet; apps/p0, apps/p2 would be lost"
+    assert found.rest == f"; 3 left in place: {reasons}"
 
 
 def test_the_most_important_leave_first() -> None:

@@ -94,7 +94,7 @@ def test_the_worst_of_all_nodes_says_how_it_stands(states: list[State], expected
     assert condition(status, "Settled") == expected
     found = status.condition("Settled")
     assert found is not None
-    assert ("more failed nodes" in found.message) == (len(states) > 1)
+    assert ("1 more failed node)" in found.message) == (len(states) > 1)
 
 
 def test_counts_are_of_all_nodes_and_what_was_moved_is_never_forgotten() -> None:
