@@ -44,9 +44,9 @@ cluster: $(READY) ## A real control plane with hollow nodes for you, until Ctrl-
 	@$(BIN)/python -m testbed up --nodes $(NODES)
 
 .PHONY: bench
-bench: $(READY) $(BENCH_VENV)/.ready ## Measure CPU and memory against other clients on the real API server
+bench: $(READY) $(BENCH_VENV)/.ready ## CPU, memory and speed on the real API server, beside other clients: PARTS="watching remediating moving"
 	@$(BIN)/python -m testbed build
-	@$(BIN)/python -m tests.bench
+	@$(BIN)/python -m tests.bench $(if $(PARTS),--parts $(PARTS))
 
 PROFILE ?= compressed
 .PHONY: bench-failover

@@ -127,6 +127,7 @@ class Operator:
         self._announcements = Announcements(clock)
         self._story: deque[Told] = deque(maxlen=STORY_LENGTH)
         self._last_pass = clock.monotonic()
+        self._pass_seconds = 0.0
         self._gauges = Gauges(metrics, hooks.drivers)
         self._memory = Memory(self._cache, clock)
         self._server = (0, 0)
@@ -191,8 +192,11 @@ class Operator:
         self.picture = Picture(cluster, plan, tuple(self._story))
         self._gauges.show(cluster, plan, self._own)
         self._last_pass = self._clock.monotonic()
-        self._metrics.passed(self._last_pass - started)
-        self._trigger.settle(SETTLE_PASSES * (self._last_pass - started))
+        seconds, before = self._last_pass - started, self._pass_seconds
+        self._pass_seconds = seconds
+        self._metrics.passed(seconds)
+        # The shorter of two: one that the rest of the machine held up says nothing about the next.
+        self._trigger.settle(SETTLE_PASSES * min(seconds, before))
 
     def _look(self) -> Cluster:
         now = self._clock.now()
@@ -277,8 +281,8 @@ class Operator:
         if isinstance(action, FreePod):
             self._metrics.pod_moved("freed")
             return
-        seconds = (self._clock.now() - action.since).total_seconds()
-        self._metrics.pod_moved("forced" if action.grace_seconds == 0 else "graceful", max(seconds, 0.0))
+        seconds = max((self._clock.now() - action.since).total_seconds(), 0.0) if action.since is not None else None
+        self._metrics.pod_moved("forced" if action.grace_seconds == 0 else "graceful", seconds)
 
     def _settled_default(self, outcome: Done | Stale) -> None:
         self._needs_default = False

@@ -1,8 +1,8 @@
 """`python -m tests.bench`: what our operator costs and how quick it is, on a real API server.
 
-Two parts: watching, beside the Python clients people use, and remediating, beside what the Go operator needed. Prints
-tables, writes build/bench.json, and ends with 1 when a bound is broken. The clients run in .venv-bench, which `make bench`
-makes.
+Three parts: watching, beside the Python clients people use; remediating, beside what the Go operator needed; and moving
+the pods of failed nodes. Prints tables, writes build/bench.json, and ends with 1 when a bound is broken. The clients run
+in .venv-bench, which `make bench` makes.
 """
 
 import argparse
@@ -17,7 +17,8 @@ import msgspec
 from testbed.cluster import ControlPlane, ControlPlaneFailed
 from testbed.programs import NoControlPlane, Programs, control_plane_programs
 from testbed.settings import Settings
-from tests.bench import report
+from tests.bench import moves, report
+from tests.bench.failover import move
 from tests.bench.processes import PEERS_PYTHON, ROOT, BenchFailed, say
 from tests.bench.remediating import WATCHED_SECONDS, remediate
 from tests.bench.results import Machine
@@ -25,7 +26,8 @@ from tests.bench.watching import CLIENTS, EVENTS, NODES, Bench, Size
 
 WATCHING = "watching"
 REMEDIATING = "remediating"
-PARTS = (WATCHING, REMEDIATING)
+MOVING = "moving"
+PARTS = (WATCHING, REMEDIATING, MOVING)
 IDLE_SECONDS = 40.0
 
 CLUSTER = Settings(
@@ -37,7 +39,7 @@ CLUSTER = Settings(
 
 async def run(programs: Programs, asked: argparse.Namespace) -> report.Results:
     """Each part on a cluster of its own: what one leaves behind is no load on the other."""
-    watching = remediating = None
+    watching = remediating = moving = None
     load, _, _ = os.getloadavg()
     size = Size(nodes=asked.nodes, events=asked.events, clients=tuple(asked.clients), idle_seconds=asked.idle_seconds)
     if WATCHING in asked.parts:
@@ -48,8 +50,13 @@ async def run(programs: Programs, asked: argparse.Namespace) -> report.Results:
         async with ControlPlane(programs, CLUSTER) as cluster:
             version = await cluster.version()
             remediating = await remediate(cluster, asked.nodes, asked.watched_seconds)
+    if MOVING in asked.parts:
+        scale = moves.Scale(nodes=min(asked.nodes, moves.NODES), failures=asked.failures, bystanders=asked.bystanders)
+        async with ControlPlane(programs, CLUSTER) as cluster:
+            version = await cluster.version()
+            moving = await move(cluster, scale)
     machine = Machine(cores=os.cpu_count() or 0, load=load, python=platform.python_version(), kubernetes=version)
-    return report.Results(machine=machine, watching=watching, remediating=remediating)
+    return report.Results(machine=machine, watching=watching, remediating=remediating, moving=moving)
 
 
 def keep(results: report.Results) -> Path:
@@ -82,6 +89,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--events", type=int, default=EVENTS, help="a fifth of them for the slow clients")
     parser.add_argument("--idle-seconds", type=float, default=IDLE_SECONDS)
     parser.add_argument("--watched-seconds", type=float, default=WATCHED_SECONDS)
+    parser.add_argument("--failures", type=int, default=moves.FAILURES, help="of nodes whose pods are moved")
+    parser.add_argument("--bystanders", type=int, default=moves.BYSTANDERS, help="pods on nodes that stay well")
     parser.add_argument("--clients", nargs="+", choices=CLIENTS, default=list(CLIENTS))
     return parser.parse_args()
 

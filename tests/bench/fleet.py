@@ -1,4 +1,4 @@
-"""The cluster that is measured: nodes as a cloud's kubelet reports them, their heartbeats, and what changes in them.
+"""The cluster that is measured: nodes as a cloud's kubelet reports them, their heartbeats and pods, and what changes.
 
 Pure, and the same for every run: what a number names is always the same node. The time is an argument where others judge
 by it.
@@ -13,6 +13,8 @@ BORN = datetime(2026, 1, 1, tzinfo=UTC)
 KUBELET = "kubelet"
 DETECTOR = "node-problem-detector"
 HEARTBEAT_NAMESPACE = "kube-node-lease"
+POD_NAMESPACE = "default"
+POD_LABELS = {"app": "noobaa"}
 
 Json = dict[str, Any]
 
@@ -75,6 +77,66 @@ def a_node(number: int) -> Json:
 def spread(nodes: int, count: int) -> list[int]:
     """So many of the nodes, from all over the fleet."""
     return [place * nodes // count for place in range(count)]
+
+
+def pod_name(number: int, place: int) -> str:
+    return f"endpoint-{_digest(number, 'template')[:10]}-{number}-{place}"
+
+
+def a_pod(number: int, place: int) -> Json:
+    """One of the copies of a Deployment, bound to its node: about 5 KB as the API server serves it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": pod_name(number, place),
+            "namespace": POD_NAMESPACE,
+            "labels": POD_LABELS | {"pod-template-hash": _digest(number, "template")[:10], "tier": "endpoint"},
+            "annotations": {
+                "cni.example.com/address": f"10.{number >> 8 & 255}.{number & 255}.{place}/32",
+                "checksum/config": _digest(number, "config"),
+            },
+            "ownerReferences": [
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "ReplicaSet",
+                    "name": f"endpoint-{_digest(number, 'template')[:10]}",
+                    "uid": _uuid(number, "replica set"),
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {
+            "nodeName": name_of(number),
+            "containers": [_container(name, place) for name in ("endpoint", "log-shipper")],
+            "volumes": [
+                {"name": "config", "configMap": {"name": "endpoint"}},
+                {"name": "scratch", "emptyDir": {}},
+            ],
+        },
+    }
+
+
+def a_running_pod(since: datetime) -> Json:
+    """What a kubelet writes once all containers of a pod run."""
+    kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+    conditions = [{"type": kind, "status": "True", "lastTransitionTime": _stamp(since)} for kind in kinds]
+    containers = [
+        {
+            "name": name,
+            "image": f"{_IMAGES[6]}:1.0",
+            "imageID": f"{_IMAGES[6]}@sha256:{_digest(0, name)}",
+            "containerID": f"containerd://{_digest(1, name)}",
+            "ready": True,
+            "started": True,
+            "restartCount": 0,
+            "state": {"running": {"startedAt": _stamp(since)}},
+        }
+        for name in ("endpoint", "log-shipper")
+    ]
+    status = {"phase": "Running", "conditions": conditions, "containerStatuses": containers, "hostIP": "10.0.0.1"}
+    return {"status": status | {"startTime": _stamp(since)}}
 
 
 def a_heartbeat(number: int, at: datetime) -> Json:
@@ -197,6 +259,22 @@ def _status(number: int, chance: Random) -> Json:
             "osImage": "Example Linux 13 (server)",
             "systemUUID": _uuid(number, "system"),
         },
+    }
+
+
+def _container(name: str, place: int) -> Json:
+    return {
+        "name": name,
+        "image": f"{_IMAGES[6]}:1.0",
+        "args": ["--listen=:8443", f"--shard={place}", "--log-level=info"],
+        "env": [{"name": f"SETTING_{number}", "value": _digest(number, name)[:24]} for number in range(8)],
+        "ports": [{"name": "https", "containerPort": 8443}] if name == "endpoint" else [],
+        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
+        "readinessProbe": {"httpGet": {"path": "/ready", "port": 8443, "scheme": "HTTPS"}, "periodSeconds": 10},
+        "volumeMounts": [
+            {"name": "config", "mountPath": "/etc/endpoint", "readOnly": True},
+            {"name": "scratch", "mountPath": "/scratch"},
+        ],
     }
 
 

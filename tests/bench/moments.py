@@ -1,4 +1,4 @@
-"""When something happened to a node: one line of JSON for each, from the process that saw it to the one that judges.
+"""When something happened to a node or a pod: one line of JSON for each, from the process that saw it to the one that judges.
 
 All processes of the bench run on one machine, so their clocks agree.
 """
@@ -18,6 +18,7 @@ DELETED = "deleted"
 class Moment(msgspec.Struct, frozen=True):
     what: str
     node: str = ""
+    """Or the pod, where pods are seen."""
     at: float = 0.0
     """In Unix time."""
 

@@ -1,4 +1,4 @@
-"""What the witness has told so far: when each remediation was first seen to come or to go, and what nobody expected."""
+"""What the witness has told so far: when each remediation or pod was first seen to come or go, and what was not expected."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
@@ -24,14 +24,14 @@ class Onlooker:
         except TimeoutError:
             raise BenchFailed(f"the witness did not watch within {WATCHING_WITHIN:.0f} s") from None
 
-    async def see(self, what: str, nodes: Collection[str], within: float) -> dict[str, float]:
-        """When it happened to each of these nodes; those that are missing did not see it in this time."""
+    async def see(self, what: str, names: Collection[str], within: float) -> dict[str, float]:
+        """When it happened to each of these; those that are missing did not see it in this time."""
         seen: dict[str, float] = {}
         try:
             async with asyncio.timeout(within):
-                while len(seen) < len(nodes):
+                while len(seen) < len(names):
                     moment = await next_moment(self._witness)
-                    if moment.what == what and moment.node in nodes and moment.node not in seen:
+                    if moment.what == what and moment.node in names and moment.node not in seen:
                         seen[moment.node] = moment.at
                     else:
                         self._strays += 1
@@ -40,7 +40,7 @@ class Onlooker:
         return seen
 
     async def strays(self) -> int:
-        """How many remediations came or went, since this was last asked, that should not have."""
+        """How many came or went, since this was last asked, that should not have."""
         try:
             async with asyncio.timeout(STRAY_SECONDS):
                 while True:
@@ -56,9 +56,9 @@ class Onlooker:
 
 
 @asynccontextmanager
-async def looking_on(kubeconfig: Path) -> AsyncIterator[Onlooker]:
+async def looking_on(kind: str, kubeconfig: Path) -> AsyncIterator[Onlooker]:
     """It needs a kubeconfig with a token."""
-    async with running(OUR_PYTHON, "tests.bench.witness", "--kubeconfig", str(kubeconfig)) as witness:
+    async with running(OUR_PYTHON, "tests.bench.witness", kind, "--kubeconfig", str(kubeconfig)) as witness:
         onlooker = Onlooker(witness)
         await onlooker.until_watching()
         yield onlooker

@@ -114,7 +114,7 @@ async def turn(cluster: ControlPlane, ward: Ward, bar: Bar) -> list[Turn]:
     """With an operator that has just been started, so that the most memory it used is for this bar."""
     async with (
         operating(cluster.kubeconfig, cluster.directory / "operator.log") as replica,
-        looking_on(cluster.token_kubeconfig(ONLOOKER)) as onlooker,
+        looking_on("remediations", cluster.token_kubeconfig(ONLOOKER)) as onlooker,
     ):
         await ward.until(f"all {bar.nodes:,} nodes are healthy", all_watched(bar.nodes), SETTLED_WITHIN)
         await replica.until_quiet()

@@ -3,8 +3,9 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 
 import aiohttp
@@ -12,6 +13,7 @@ import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from defib.config import PREFIX
+from defib.decide.changes import What
 from tests.bench.processes import ROOT, BenchFailed
 from tests.bench.usage import cpu_seconds_of, mib_of
 
@@ -23,13 +25,17 @@ QUIET_SECONDS = 1.0
 QUIET_CPU_SECONDS = 0.02  # two ticks of the kernel's clock
 READING_VERBS = {"GET", "WATCH"}
 LAST_WORDS = 2000
+CLOCK_SECONDS = 0.5  # a pass may know of a write before its writer does
 
 
 class Said(msgspec.Struct, frozen=True):
-    """A line of its log, as far as it tells where the probes are."""
+    """A line of its log, as far as it tells where the probes are, or what it saw when."""
 
+    time: datetime
     event: str = ""
     probes: str = ""
+    subject: str = ""
+    what: str = ""
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,10 +110,20 @@ class Replica:
             passes=total("defib_passes_total"),
         )
 
+    def when_not_ready(self, node: str, after: float) -> float:
+        """When a pass first knew that the node is not ready, in Unix time; `after` is when that was written."""
+        moments = (one.time.timestamp() for one in self._said() if (one.subject, one.what) == (node, What.NOT_READY))
+        found = next((moment for moment in moments if moment > after - CLOCK_SECONDS), None)
+        if found is None:
+            raise BenchFailed(f"the operator never saw that {node} is not ready: {self._last_words()}")
+        return found
+
     def _find_probes(self) -> str:
+        return next((one.probes for one in self._said() if one.probes), "")
+
+    def _said(self) -> Iterator[Said]:
         lines = self._log.read_bytes().splitlines()
-        said = (msgspec.json.decode(line, type=Said) for line in lines if line.startswith(b"{"))
-        return next((one.probes for one in said if one.probes), "")
+        return (msgspec.json.decode(line, type=Said) for line in lines if line.startswith(b"{"))
 
     def _last_words(self) -> str:
         return self._log.read_text(errors="replace")[-LAST_WORDS:].strip()

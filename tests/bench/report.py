@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from tests.bench.moves import PODS_EACH, Memory, Moving, Spread
 from tests.bench.results import Idle, Machine, Measured, Verdict, Watching
 from tests.bench.turns import REFERENCE_NAME, REFERENCES, Reference, Remediating, Turn, Watched
 
@@ -12,11 +13,15 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine
     watching: Watching | None
     remediating: Remediating | None
+    moving: Moving | None
+
+    @property
+    def parts(self) -> list[Watching | Remediating | Moving]:
+        return [part for part in (self.watching, self.remediating, self.moving) if part is not None]
 
     @property
     def is_broken(self) -> bool:
-        parts = (part for part in (self.watching, self.remediating) if part is not None and part.judged)
-        return not all(verdict.ok for part in parts for verdict in part.verdicts)
+        return not all(verdict.ok for part in self.parts if part.judged for verdict in part.verdicts)
 
 
 def text(results: Results) -> str:
@@ -27,8 +32,10 @@ def text(results: Results) -> str:
         parts += _watching(results.watching)
     if results.remediating:
         parts += _remediating(results.remediating)
-    if not all(part.judged for part in (results.watching, results.remediating) if part is not None):
-        parts.append("A small run: the bounds are for 5,000 nodes and all clients, so not all of them were judged.")
+    if results.moving:
+        parts += _moving(results.moving)
+    if not all(part.judged for part in results.parts):
+        parts.append("A small run: the bounds are for all nodes, clients and pods, so not all of them were judged.")
     return "\n\n".join(parts)
 
 
@@ -82,6 +89,40 @@ def _reference(one: Reference) -> Sequence[str]:
 
 def _same(one: Reference, turn: Turn) -> bool:
     return (one.nodes, one.turning, one.way) == (turn.bar.nodes, turn.bar.turning, turn.way)
+
+
+def _moving(moving: Moving) -> list[str]:
+    scale = moving.scale
+    head = (
+        f"Moving pods: one PodFailoverPolicy with {moving.memory_with.pods:,} pods on {scale.nodes:,} nodes; of these "
+        f"{scale.failures}, with {PODS_EACH} pods each, turn Unknown,\none after the other, each under an operator that "
+        "was just started. Seconds until an onlooker sees a pod go.\n"
+        f"The load was {moving.load_before:.1f} before and {moving.load_after:.1f} after."
+    )
+    spreads = {
+        "pods, since the node was written not ready": moving.pods,
+        "pods, since the operator knew of it": moving.pods_since_seen,
+        "last pod of a node, since it was written not ready": moving.nodes,
+    }
+    rows: list[Sequence[str]] = [
+        ("of", "p50 s", "p99 s", "last s"),
+        *((what, *_spread(one)) for what, one in spreads.items()),
+    ]
+    rest = f"The operator used {moving.cpu_seconds_each:.2f} s of CPU for a failed node."
+    memory: list[Sequence[str]] = [
+        ("pods in the cluster", "MiB", "most MiB", "peak MiB"),
+        _memory(moving.memory_without),
+        _memory(moving.memory_with),
+    ]
+    return [head, _table(rows), rest, _table(memory), _table(_verdicts(moving.verdicts, moving.judged))]
+
+
+def _spread(one: Spread) -> tuple[str, str, str]:
+    return f"{one.p50_seconds:.2f}", f"{one.p99_seconds:.2f}", f"{one.max_seconds:.2f}"
+
+
+def _memory(one: Memory) -> Sequence[str]:
+    return f"{one.pods:,}", f"{one.resident_mib:.1f}", f"{one.most_mib:.1f}", f"{one.peak_mib:.1f}"
 
 
 def _watched(watched: Watched) -> str:

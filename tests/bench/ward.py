@@ -55,7 +55,7 @@ class Ward:
 
     async def install(self, cluster: ControlPlane) -> None:
         files = [text for path in MANIFESTS for text in ("-f", str(ROOT / path))]
-        await _kubectl(cluster, "apply", *files)
+        await kubectl(cluster, "apply", *files)
         await cluster.wait_for_namespace(NAMESPACE)
         await self._until_served()
         await self._client.create(TEMPLATES, TEMPLATE, namespace=NAMESPACE)
@@ -125,7 +125,7 @@ def _short(status: CheckStatus) -> str:
     )
 
 
-async def _kubectl(cluster: ControlPlane, *arguments: str) -> None:
+async def kubectl(cluster: ControlPlane, *arguments: str) -> None:
     process = await asyncio.create_subprocess_exec(
         cluster.kubectl,
         f"--kubeconfig={cluster.kubeconfig}",

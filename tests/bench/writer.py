@@ -1,6 +1,7 @@
 """The process that writes to the API server while others are measured: it makes the fleet, changes it, keeps it alive.
 
-    python -m tests.bench.writer nodes|heartbeats|changes|renewals|life|failures|recoveries --kubeconfig FILE --nodes N …
+    python -m tests.bench.writer nodes|heartbeats|pods|bystanders|changes|renewals|life|failures|recoveries
+        --kubeconfig FILE --nodes N …
 
 Of failures and recoveries it tells the moment when each was answered.
 """
@@ -9,7 +10,7 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import cycle
 from pathlib import Path
@@ -19,11 +20,13 @@ import msgspec
 
 from defib.clock import Clock, SystemClock
 from defib.kube.http import connect
-from defib.kube.kinds import LEASES, NODES
+from defib.kube.kinds import LEASES, NODES, PODS
 from defib.kube.transport import MERGE_PATCH, Request, Transport
 from tests.bench import fleet
 from tests.bench.moments import WRITTEN, Moment, tell_moment
 
+MADE = ("nodes", "heartbeats", "pods", "bystanders")
+CHANGED = ("changes", "renewals", "life", "failures", "recoveries")
 WRITERS = 64
 TURNERS = 16  # so few that each answer is noticed when it comes, not when its turn has come
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
@@ -50,6 +53,19 @@ def second_writers(numbers: Iterable[int]) -> Iterator[Request]:
 def heartbeat_creations(count: int, clock: Clock) -> Iterator[Request]:
     for number in range(count):
         yield _creation(LEASES.collection(fleet.HEARTBEAT_NAMESPACE), fleet.a_heartbeat(number, clock.now()))
+
+
+def pod_creations(numbers: Iterable[int], each: int) -> Iterator[Request]:
+    for number in numbers:
+        for place in range(each):
+            yield _creation(PODS.collection(fleet.POD_NAMESPACE), fleet.a_pod(number, place))
+
+
+def pod_reports(numbers: Iterable[int], each: int, clock: Clock) -> Iterator[Request]:
+    for number in numbers:
+        for place in range(each):
+            path = PODS.at(fleet.pod_name(number, place), fleet.POD_NAMESPACE).path("status")
+            yield _patch(path, fleet.a_running_pod(clock.now()), fleet.KUBELET, STRATEGIC_PATCH)
 
 
 def changes(count: int, nodes: int, seed: int) -> Iterator[Request]:
@@ -195,38 +211,67 @@ async def make_nodes(pen: Pen, numbers: range) -> None:
     await pen.write("conditions of a second field manager", second_writers(numbers), len(numbers))
 
 
-async def main(asked: argparse.Namespace) -> None:
+async def make_pods(pen: Pen, numbers: Collection[int], each: int) -> None:
+    """So many on each of these nodes."""
+    await pen.write("pods", pod_creations(numbers, each), len(numbers) * each)
+
+
+async def let_pods_run(pen: Pen, numbers: Collection[int], each: int) -> None:
+    """As their kubelets tell it."""
+    await pen.write("statuses of pods", pod_reports(numbers, each, SystemClock()), len(numbers) * each)
+
+
+async def make(pen: Pen, asked: argparse.Namespace) -> None:
     clock = SystemClock()
-    transport = await connect(asked.kubeconfig, None, os.environ, clock)
+    failing = fleet.spread(asked.nodes, asked.count)
+    match asked.what:
+        case "nodes":
+            await make_nodes(pen, range(asked.first, asked.nodes))
+        case "heartbeats":
+            await pen.write("heartbeats", heartbeat_creations(asked.nodes, clock), asked.nodes)
+        case "pods":
+            await make_pods(pen, failing, asked.each)
+            await let_pods_run(pen, failing, asked.each)
+        case "bystanders":
+            # Nobody looks at these but to see whether they are looked at, so none is told to run.
+            await make_pods(pen, sorted({*range(asked.nodes)} - {*failing}), asked.each)
+
+
+async def change(pen: Pen, asked: argparse.Namespace) -> None:
+    match asked.what:
+        case "changes":
+            await pen.write("changes", changes(asked.count, asked.nodes, asked.seed), asked.count)
+        case "renewals":
+            await keep_pace(pen, renewals(asked.nodes, SystemClock()), asked.pace, asked.seconds)
+        case "life":
+            await live(pen, asked)
+        case "failures":
+            await turn(pen, asked, fleet.a_failure)
+        case "recoveries":
+            await turn(pen, asked, fleet.a_recovery)
+
+
+async def main(asked: argparse.Namespace) -> None:
+    transport = await connect(asked.kubeconfig, None, os.environ, SystemClock())
     pen = Pen(transport)
     try:
-        match asked.what:
-            case "nodes":
-                await make_nodes(pen, range(asked.first, asked.nodes))
-            case "heartbeats":
-                await pen.write("heartbeats", heartbeat_creations(asked.nodes, clock), asked.nodes)
-            case "changes":
-                await pen.write("changes", changes(asked.count, asked.nodes, asked.seed), asked.count)
-            case "renewals":
-                await keep_pace(pen, renewals(asked.nodes, clock), asked.pace, asked.seconds)
-            case "life":
-                await live(pen, asked)
-            case "failures":
-                await turn(pen, asked, fleet.a_failure)
-            case "recoveries":
-                await turn(pen, asked, fleet.a_recovery)
+        await (make(pen, asked) if asked.what in MADE else change(pen, asked))
     finally:
         await transport.close()
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.writer")
-    whats = ("nodes", "heartbeats", "changes", "renewals", "life", "failures", "recoveries")
-    parser.add_argument("what", choices=whats)
+    parser.add_argument("what", choices=(*MADE, *CHANGED))
     parser.add_argument("--kubeconfig", type=Path, required=True)
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--first", type=int, default=0, help="how many nodes are there already")
-    parser.add_argument("--count", type=int, default=0, help="how many changes, failures or recoveries")
+    parser.add_argument(
+        "--count", type=int, default=0, help="how many changes, failures, recoveries or nodes that fail"
+    )
+    parser.add_argument(
+        "--each", type=int, default=0, help="how many pods on each of the nodes that fail, or of the others"
+    )
     parser.add_argument("--seed", type=int, default=0, help="which changes")
     parser.add_argument("--pace", type=float, default=0.0, help="how many heartbeats a second")
     parser.add_argument("--seconds", type=float, default=0.0, help="how long to keep that pace")

@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 
+from defib.act.shared_reads import SharedReads
 from defib.clock import Clock
 from defib.kube.client import Client
 from defib.kube.discovery import Discovery
-from defib.kube.errors import NotFound
+from defib.kube.errors import KubeError, NotFound
 from defib.kube.kinds import Kind, R, Ref
 from defib.model.health_check import KindRef
 from defib.model.mandate import Mandate
@@ -30,6 +31,7 @@ class Means(msgspec.Struct, frozen=True, kw_only=True):
     stop: Callable[[], str]
     note: Note
     drivers: Drivers
+    reads: SharedReads = msgspec.field(default_factory=SharedReads)
 
     async def live(self, ref: Ref[R]) -> R | None:
         """As it is now, not as we remember it; None when it is not there."""
@@ -37,6 +39,20 @@ class Means(msgspec.Struct, frozen=True, kw_only=True):
             return await self.client.get(ref, deadline=REQUEST_SECONDS)
         except NotFound:
             return None
+
+    async def live_for_many(self, ref: Ref[R]) -> R | None:
+        """The same, where many actions ask after one object in the same moment: no answer is older than its question."""
+        found = await self.reads.ask(ref, lambda: self._live_or_why_not(ref))
+        if isinstance(found, KubeError):
+            raise found
+        return found
+
+    async def _live_or_why_not(self, ref: Ref[R]) -> R | KubeError | None:
+        """A failure is an answer for all too: else each would wait for one of its own, one after the other."""
+        try:
+            return await self.live(ref)
+        except KubeError as error:
+            return error
 
     async def address(self, kind: KindRef, name: str, namespace: str) -> Ref[Unstructured] | None:
         """Where an object of a kind that was unknown at build time lives; None when the kind has another scope now."""

@@ -55,7 +55,7 @@ async def _where(means: Means, target: Target) -> Ref[Any] | None:
 
 async def move_pod(means: Means, action: MovePod, mandate: Mandate) -> Outcome:
     """Unless it is forced, an ordinary deletion: a kubelet that is alive after all ends the pod in order."""
-    node = await means.live(NODES.at(action.node))
+    node = await means.live_for_many(NODES.at(action.node))
     if why := why_it_stays(node, action):
         return Stale(why)
     if why := means.forbids_start(mandate):

@@ -192,12 +192,16 @@ def _held(ill: Ill, closed: Gate, gates: tuple[Gate, ...]) -> NodePlan:
     return msgspec.structs.replace(_with_gates(plan, gates), wake_at=closed.opens_at)
 
 
+_SAYS = {
+    "True": "says that it has succeeded; the node is not healthy yet",
+    "False": "says that it has failed, and no other step is left",
+}
+
+
 def _wait(ill: Ill, course: Course) -> NodePlan:
     found = course.remediation
     assert found is not None
-    message = f"{found} is at work"
-    if found.succeeded == "True":
-        message = f"{found} says that it has succeeded; the node is not healthy yet"
+    message = f"{found} {_SAYS.get(found.succeeded, 'is at work')}"
     if by := held_by_another(ill.lock, holder(ill.view.check), ill.view.now):
         message += f"; the lock of the node is held by {by}"
     plan = ill.plan(State.REMEDIATING, "Remediating", message, *_forget_recovery(ill))

@@ -50,6 +50,7 @@ UNAUTHORIZED = 401
 PROXY_AUTH_REQUIRED = 407
 BODY_AT_ONCE_BYTES = 2**20
 GATHER_SECONDS = 0.1
+GATHER_NOT_BEFORE_SECONDS = 1.0  # a stream begins with a list or with what was missed, and somebody waits for that
 READ_BYTES = 2**16
 BACKLOG_BYTES = 2**17  # so much at once means that more is on its way: a list, or a storm
 GATHER_BYTES_MAX = 2**20
@@ -110,6 +111,7 @@ class HttpTransport:
     ) -> None:
         self.connection = connection
         self._credentials = credentials
+        self._clock = clock
         self._tls = _Tls(connection, clock)
         self._proxy = connection.proxy_url.reveal() if connection.proxy_url else None
         self._session = aiohttp.ClientSession(
@@ -181,7 +183,8 @@ class HttpTransport:
                 proxy=self._proxy,
                 middlewares=() if request.method == "GET" else (_never_again,),
             )
-        return _Answer(response, f"{request}: the connection to {self.connection.server} broke in mid-answer")
+        when_broken = f"{request}: the connection to {self.connection.server} broke in mid-answer"
+        return _Answer(response, when_broken, self._clock)
 
     @contextmanager
     def _told(self, request: Request) -> Iterator[None]:
@@ -227,9 +230,10 @@ async def _never_again(request: aiohttp.ClientRequest, send: aiohttp.ClientHandl
 class _Answer:
     """A response whose body is still on its way."""
 
-    def __init__(self, response: aiohttp.ClientResponse, when_broken: str) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, when_broken: str, clock: Clock) -> None:
         self._response = response
         self._when_broken = when_broken
+        self._clock = clock
         self.status = response.status
         self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
 
@@ -239,6 +243,7 @@ class _Answer:
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         burst = 0
+        gathers_from = self._clock.monotonic() + GATHER_NOT_BEFORE_SECONDS
         while True:
             with self._told():
                 chunk = await self._response.content.read(READ_BYTES)
@@ -248,7 +253,7 @@ class _Answer:
             yield chunk
             if len(chunk) == READ_BYTES:
                 continue  # more is here already
-            if burst < BACKLOG_BYTES:
+            if burst < BACKLOG_BYTES and self._clock.monotonic() >= gathers_from:
                 await self._let_more_arrive()
             burst = 0
 
