@@ -5,7 +5,7 @@ from typing import Any
 import structlog
 
 from defib.act.means import REQUEST_SECONDS, Means
-from defib.act.outcome import ClaimRead, Done, Outcome, Stale, Withheld
+from defib.act.outcome import ClaimRead, Done, Failed, Outcome, Stale, Withheld
 from defib.kube.client import Deletion, Merge
 from defib.kube.errors import Conflict, NotFound
 from defib.kube.kinds import CLAIMS, NODE_INCIDENTS, NODES, PODS, Ref
@@ -82,15 +82,16 @@ def why_it_stays(node: Node | None, action: MovePod) -> str:
         return f"node {action.node} is gone"
     if node.uid != action.node_uid:
         return f"node {action.node} is another one now"
+    if not action.taints:
+        return f"node {action.node} is ready again" if node.ready == "True" else ""
     if node.ready != "True":
-        return ""
-    if node.taint_among(action.taints) is None:
-        return f"node {action.node} is ready again"
-    return f"node {action.node} is alive, and nothing is forced there" if action.grace_seconds == 0 else ""
+        return f"node {action.node} is not ready any more, which is another matter"
+    return "" if node.taints_among(action.taints) else f"node {action.node} has lost its taint"
 
 
 async def read_claim(means: Means, action: ReadClaim) -> Outcome:
-    """One that is not there has no modes, so nobody shares it."""
     claim = await means.live(CLAIMS.at(action.name, action.namespace))
-    modes = (claim.spec or {}).get("accessModes") if claim is not None else None
+    if claim is None:  # it may be made any moment, so this is nothing to be remembered
+        return Failed(f"there is no PersistentVolumeClaim {action.namespace}/{action.name}")
+    modes = (claim.spec or {}).get("accessModes")
     return ClaimRead(frozenset(mode for mode in modes or () if isinstance(mode, str)))

@@ -52,7 +52,7 @@ async def connected(settings: Settings, clock: Clock) -> AsyncIterator[Session]:
     """Raises NotDone, also for what the API server refuses meanwhile and nobody has caught."""
     try:
         transport = await connect(settings.kubeconfig, settings.context, os.environ, clock)
-        client = Client(transport, clock)
+        client = Client(transport, clock, repeats_throttled_writes=True)
         try:
             yield Session(client, ServerClock(clock, await _ahead(transport, clock)))
         finally:

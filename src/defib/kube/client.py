@@ -31,6 +31,8 @@ from defib.kube.transport import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, Req
 from defib.model.meta import Resource
 
 DEADLINE_SECONDS = 30.0
+# What destroys something was decided by what was read right before. If it cannot be sent soon, that must be read again.
+REMOVAL_TURN_SECONDS = 1.0
 PAGE_SIZE = 500
 HTTP_GOOD = range(200, 300)
 HTTP_REDIRECTS = range(300, 400)
@@ -115,7 +117,11 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Client:
-    """Talks to one API server. `on_answer` hears of every finished request."""
+    """Talks to one API server. `on_answer` hears of every finished request.
+
+    `repeats_throttled_writes` is for a person's word, which counts some seconds later too. Whoever decides by what it
+    reads must read again before it writes again.
+    """
 
     def __init__(
         self,
@@ -124,11 +130,13 @@ class Client:
         *,
         limits: Limits | None = None,
         on_answer: Callable[[Answer], None] | None = None,
+        repeats_throttled_writes: bool = False,
     ) -> None:
         self._transport = transport
         self._clock = clock
         self._limiter = Limiter(limits or Limits(), clock)
         self._on_answer = on_answer
+        self._repeats_throttled_writes = repeats_throttled_writes
 
     async def close(self) -> None:
         await self._transport.close()
@@ -216,7 +224,7 @@ class Client:
 
     async def delete(self, ref: Ref[R], how: Deletion, *, deadline: float = DEADLINE_SECONDS) -> None:
         request = Request(method="DELETE", path=ref.path(), body=msgspec.json.encode(how.options()))
-        await self.ask(request, deadline=deadline)
+        await self.ask(request, deadline=deadline, turn=REMOVAL_TURN_SECONDS)
 
     async def evict(self, ref: Ref[R], how: Deletion, *, deadline: float = DEADLINE_SECONDS) -> Evicted | Blocked:
         """Ask for a pod to leave, within its disruption budgets, which the API server judges."""
@@ -228,20 +236,21 @@ class Client:
         }
         request = Request(method="POST", path=ref.path("eviction"), body=msgspec.json.encode(body))
         try:
-            await self.ask(request, deadline=deadline)
+            await self.ask(request, deadline=deadline, turn=REMOVAL_TURN_SECONDS)
         except Throttled as error:
             if not _is_budget(error):
                 raise
             return Blocked("; ".join(cause.message for cause in error.status.causes if cause.message) or str(error))
         return Evicted()
 
-    async def ask(self, request: Request, *, deadline: float = DEADLINE_SECONDS) -> bytes:
+    async def ask(self, request: Request, *, deadline: float = DEADLINE_SECONDS, turn: float | None = None) -> bytes:
         """Send one request within the limits, again where that is safe; the body of the good answer.
 
-        The deadline is the server's: waiting for our own turn comes on top, and may last as long again at most.
-        This is also the raw access for whatever has no verb here.
+        The deadline is the server's: waiting for our own turn comes on top, for `turn` seconds, or else as long again
+        at most. This is also the raw access for whatever has no verb here.
         """
-        left = patience = deadline
+        left = deadline
+        patience = deadline if turn is None else turn
         attempt = 0
         while True:
             asked = self._clock.monotonic()
@@ -251,7 +260,7 @@ class Client:
                     return await self._ask_once(request, left, deadline)
                 except KubeError as error:
                     left -= self._clock.monotonic() - began
-                    pause = self._pause(error, request.method, attempt)
+                    pause = self._pause(request, error, attempt)
                     if pause is None or pause >= left:
                         raise
             patience -= began - asked
@@ -259,15 +268,22 @@ class Client:
             attempt += 1
             await asyncio.sleep(pause)
 
-    def _pause(self, error: KubeError, method: str, attempt: int) -> float | None:
-        return None if _is_budget(error) else pause_before_retry(error, method, attempt, self._clock)
+    def _pause(self, request: Request, error: KubeError, attempt: int) -> float | None:
+        """How long to wait before it is sent again; None means that it must not be.
+
+        After a 5xx or a lost answer a write may have been carried out. A throttled one was not, but in the pause its
+        reason may go, or the brake be pulled: whoever decided it looks at the world again.
+        """
+        is_safe = request.method == "GET" or (self._repeats_throttled_writes and isinstance(error, Throttled))
+        if not is_safe or _is_budget(error):
+            return None
+        return pause_before_retry(error, attempt, self._clock)
 
     @asynccontextmanager
     async def _turn(self, request: Request, seconds: float) -> AsyncIterator[None]:
         async with AsyncExitStack() as turn:
             try:
-                async with asyncio.timeout(seconds):
-                    await turn.enter_async_context(self._limiter.slot())
+                await turn.enter_async_context(self._limiter.slot(seconds))
             except TimeoutError as error:
                 raise DeadlineExceeded(
                     f"{request}: not sent, our other requests took longer than {seconds:g} s"

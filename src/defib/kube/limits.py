@@ -1,6 +1,7 @@
 """How hard we may knock at the API server, and when to knock again."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -32,18 +33,31 @@ class Limiter:
         self._clock = clock
         self._due = clock.monotonic() - self._slack  # when the next request would start if all were evenly spaced
 
-    async def pace(self) -> None:
-        """Wait for this request's turn in the rate alone: a watch holds no slot, it lasts for minutes."""
+    async def pace(self, within: float = math.inf) -> None:
+        """Wait for this request's turn in the rate alone: a watch holds no slot, it lasts for minutes.
+
+        Raises TimeoutError at once when the turn would come too late, and leaves it to others: if those that are given
+        up took theirs along, whoever asks again and again would push everybody ever further away.
+        """
         now = self._clock.monotonic()
-        self._due = max(self._due, now - self._slack) + self._interval
-        if self._due > now:
-            await asyncio.sleep(self._due - now)
+        due = max(self._due, now - self._slack) + self._interval
+        if due - now > within:
+            raise TimeoutError
+        self._due = due
+        if due > now:
+            await asyncio.sleep(due - now)
 
     @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
-        async with self._slots:
-            await self.pace()
+    async def slot(self, within: float) -> AsyncIterator[None]:
+        """Raises TimeoutError when there is no turn so soon."""
+        ends = self._clock.monotonic() + within
+        async with asyncio.timeout(within):
+            await self._slots.acquire()
+        try:
+            await self.pace(ends - self._clock.monotonic())
             yield
+        finally:
+            self._slots.release()
 
 
 def backoff(attempt: int, clock: Clock) -> float:
@@ -52,20 +66,14 @@ def backoff(attempt: int, clock: Clock) -> float:
     return pause / 2 + clock.jitter(pause / 2)
 
 
-def pause_before_retry(error: KubeError, method: str, attempt: int, clock: Clock) -> float | None:
-    """How long to wait before the same request is sent again; None means it must not be.
-
-    A throttled request was not carried out, so any may be repeated. After a 5xx or a lost answer a write may have
-    been applied: only reads are repeated then, and whoever wrote looks at the world again.
-    """
+def pause_before_retry(error: KubeError, attempt: int, clock: Clock) -> float | None:
+    """How long to wait before the same request may be sent again; None means that it would not help."""
     if attempt + 1 >= ATTEMPTS_MAX:
         return None
     match error:
-        case Throttled(retry_after=asked):
+        case Throttled(retry_after=asked) | ServerFailed(retry_after=asked):
             return max(asked or 0.0, backoff(attempt, clock))
-        case ServerFailed(retry_after=asked) if method == "GET":
-            return max(asked or 0.0, backoff(attempt, clock))
-        case Unreachable() if method == "GET":
+        case Unreachable():
             return backoff(attempt, clock)
         case _:
             return None

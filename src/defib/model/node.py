@@ -30,6 +30,10 @@ OUT_OF_SERVICE = (
 OUT_OF_SERVICE_TAINT = Taint(key=OUT_OF_SERVICE, value="nodeshutdown", effect="NoExecute")
 
 _HARSH = ("NoSchedule", "NoExecute")
+NOT_READY_TAINTS = (
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/not-ready",
+)  # Kubernetes sets and removes them
 
 
 class NodeSpec(Wire, frozen=True):
@@ -61,10 +65,10 @@ class Node(Resource, frozen=True):
         condition = self.condition("Ready")
         return condition.status if condition else "Unknown"
 
-    def taint_among(self, keys: tuple[str, ...]) -> Taint | None:
-        """The first that keeps pods away or drives them out, with one of these keys; "*" is any."""
-        taints = self.spec.taints or ()
-        return next((one for one in taints if one.effect in _HARSH and (one.key in keys or "*" in keys)), None)
+    def taints_among(self, keys: tuple[str, ...]) -> tuple[Taint, ...]:
+        """Those that keep pods away or drive them out, with one of these keys; "*" is any but those of a failed node."""
+        harsh = (one for one in self.spec.taints or () if one.effect in _HARSH)
+        return tuple(one for one in harsh if one.key in keys or ("*" in keys and one.key not in NOT_READY_TAINTS))
 
     @property
     def zone(self) -> str:

@@ -19,7 +19,7 @@ class MovePod(msgspec.Struct, frozen=True, kw_only=True):
     because: str
     since: datetime | None  # when the node failed, if anybody knows
     grace_seconds: int | None = None  # None: as the pod says; 0: by force
-    taints: tuple[str, ...] = ()  # keys of taints of which one is enough, should the node be ready; "*" is any
+    taints: tuple[str, ...] = ()  # for taints with these keys, of a node that is ready; else it must not be
 
     @property
     def key(self) -> str:

@@ -1,6 +1,7 @@
 """What becomes of the pods of one failed node, according to all policies that select some of them."""
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -15,12 +16,12 @@ from defib.decide.failover.words import count, moved_and_waiting, not_deleted, t
 from defib.model.action import Action
 from defib.model.cluster import Cluster
 from defib.model.failover_policy import POLICY, FailedNode, Policy, State
-from defib.model.node import Node
+from defib.model.node import Node, Taint
 from defib.model.pod import Pod, pods_on
 from defib.model.pod_failover import Wish
-from defib.model.selector import Selector
 
 MESSAGE_MAX = 1024
+SELF_DOUBT = "SelfDoubt"
 _BEGUN = (State.MOVING, State.FAILING)
 
 Trigger = tuple[Any, ...]
@@ -59,21 +60,40 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     judged: Mapping[str, Judged] = {}
     entries: Mapping[str, FailedNode] = {}
     is_unsure: bool = False  # something must be found out first
+    pods: Mapping[str, Pod] = {}  # all of the node, and which of them are whose, while nobody wants anything else
+    shares: Mapping[str, Mapping[str, Pod]] = {}
 
 
-def plan_node(failed: Failed, this: Pass) -> Look:
-    """Its pods are in sight."""
+def plan_node(failed: Failed, this: Pass, before: Look | None) -> Look:
+    """Its pods are in sight. `before` is of the same failure and the same wishes."""
     pods = this.cluster.all_of(pods_on(failed.node.name), Pod)
-    # Where the last pod has left, it still counts what was moved: the node keeps its place by that.
-    namespaces = {pod.namespace for pod in pods.values()} | this.written.get(failed.node.name, set())
-    cases = [case for namespace in sorted(namespaces) for case in _cases(namespace, failed, this)]
+    shares = before.shares if before is not None and before.pods is pods else _shares(pods, failed.node, this)
+    cases = list(_cases(failed, shares, this))
     entries = {case.known.item.key: entry for case in cases if (entry := _entry(case)) is not None}
     return Look(
         actions=tuple(action for case in cases for action in _actions(case, entries.get(case.known.item.key))),
         judged={case.name: case.judged for case in cases},
         entries=entries,
-        is_unsure=any(case.judged.is_unsure for case in cases),
+        is_unsure=any(case.pods.unsure for case in cases),
+        pods=pods,
+        shares=shares,
     )
+
+
+def plan_unseen(failed: Failed, this: Pass, why: str) -> Look:
+    """Nobody can say which pods it has, so all who would move some are told."""
+    entries = {}
+    for known in (one for served in this.by_namespace.values() for one in served):
+        failure = _failure_for(known, failed)
+        if failure is None:
+            continue
+        there = known.entry(failed.node.name)
+        if there is None or not is_about(there, failed.node, failure):
+            there = FailedNode(
+                name=failed.node.name, uid=failed.node.uid, not_ready_since=failure.since, state=State.HELD
+            )
+        entries[known.item.key] = msgspec.structs.replace(there, state=State.HELD, reason=SELF_DOUBT, message=why)
+    return Look(entries=entries, is_unsure=True)
 
 
 class _Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,33 +129,58 @@ def _name(known: Known, node: Node) -> str:
     return f"{known.item.uid} {node.name}"
 
 
-def _cases(namespace: str, failed: Failed, this: Pass) -> Iterator[_Case]:
-    """Of several policies that select a pod, the first by name decides, even while it still waits."""
+def _failure_for(known: Known, failed: Failed) -> Failure | None:
+    assert isinstance(known.policy, Policy), "only those that make sense are served"
+    return failed.due.get(trigger_of(known.policy))
+
+
+def _cases(failed: Failed, shares: Mapping[str, Mapping[str, Pod]], this: Pass) -> Iterator[_Case]:
+    """Where the last pod has left, it still counts what was moved: the node keeps its place by that."""
     node = failed.node
-    earlier: list[Selector] = []
-    for known in this.by_namespace.get(namespace, ()):
-        assert isinstance(known.policy, Policy), "only those that make sense are served"
-        failure = failed.due.get(trigger_of(known.policy))
-        if failure is not None:
-            wish = _for_taint(known.policy.wish) if failure.taint is not None else known.policy.wish
-            task = Task(
-                who=f"{POLICY.name} {known.item.key}",
-                node=node,
-                wish=wish,
-                since=failure.at if failure.taint is None else failure.taint.time_added,
-                # A taint keeps others away by itself: whatever is there and minds was there before. And where nobody has
-                # written since when the node is not ready, nobody can say which pods came later.
-                failed_at=failure.at if failure.since is not None else this.cluster.now,
-                namespace=namespace,
-                others=tuple(earlier),
-                taint=failure.taint,
-                taints=known.policy.taints,
-            )
-            pods = this.cluster.all_of(pods_on(node.name), Pod)
-            judged = judge(task, pods, this.cluster, this.judged.get(_name(known, node)))
-            yield _Case(this=this, known=known, node=node, wish=wish, failure=failure, judged=judged)
-        if known.policy.nodes.selects(node.labels):
-            earlier.append(known.policy.wish.selector)
+    namespaces = {key.partition("/")[0] for key in shares} | this.written.get(node.name, set())
+    for known in (one for namespace in sorted(namespaces) for one in this.by_namespace.get(namespace, ())):
+        failure, pods = _failure_for(known, failed), shares.get(known.item.key, {})
+        if failure is None or not isinstance(known.policy, Policy) or not (pods or known.entry(node.name)):
+            continue
+        wish = _for_taint(known.policy.wish) if failure.taints else known.policy.wish
+        at = failure.at
+        task = Task(
+            who=f"{POLICY.name} {known.item.key}",
+            node=node,
+            wish=wish,
+            since=at if not failure.taints else _added(failure.taints),
+            # A taint keeps others away by itself: whatever is there and minds was there before.
+            failed_at=at if not failure.taints else this.cluster.now,
+            taints=failure.taints,
+        )
+        before = this.judged.get(_name(known, node))
+        mine = before.pods if before is not None and before.pods == pods else pods
+        judged = judge(task, mine, this.cluster, before)
+        yield _Case(this=this, known=known, node=node, wish=wish, failure=failure, judged=judged)
+
+
+def _added(taints: tuple[Taint, ...]) -> datetime | None:
+    return min((taint.time_added for taint in taints if taint.time_added is not None), default=None)
+
+
+def _shares(pods: Mapping[str, Pod], node: Node, this: Pass) -> dict[str, dict[str, Pod]]:
+    """By policy. Of several that select a pod, the first by name has it, even while it still waits.
+
+    Pods of one controller have the same labels, so each selector is asked once for all of them.
+    """
+    left: dict[str, dict[frozenset[tuple[str, str]], dict[str, Pod]]] = {}
+    for key, pod in pods.items():
+        left.setdefault(pod.namespace, {}).setdefault(frozenset(pod.labels.items()), {})[key] = pod
+    shares: dict[str, dict[str, Pod]] = {}
+    for namespace, groups in left.items():
+        for known in this.by_namespace.get(namespace, ()):
+            assert isinstance(known.policy, Policy), "only those that make sense are served"
+            if not known.policy.nodes.selects(node.labels):
+                continue
+            taken = [labels for labels in groups if known.policy.wish.selector.selects(dict(labels))]
+            if taken:
+                shares[known.item.key] = {key: pod for labels in taken for key, pod in groups.pop(labels).items()}
+    return shares
 
 
 def _for_taint(wish: Wish) -> Wish:
@@ -147,13 +192,11 @@ def _for_taint(wish: Wish) -> Wish:
 def _entry(case: _Case) -> FailedNode | None:
     """As it should stand in the status of the policy; None where it has nothing to do with this node."""
     pods, there = case.pods, case.there
-    if case.judged.is_unsure:
-        return there
     if pods.movable:
         held = case.this.held(case.node)
         return _held(case, held) if held is not None else _moving(case)
-    if there is None and not pods.waiting and not pods.left:
-        return None
+    if pods.unsure or (there is None and not pods.waiting and not pods.left):
+        return there
     moved = _moved_so_far(there, len(pods.waiting))
     state = State.WAITING if pods.waiting else State.MOVED
     return _written(case, state, found=moved, moved=moved, message=moved_and_waiting(moved, pods, case.wish))
@@ -183,7 +226,7 @@ def _moving(case: _Case) -> FailedNode:
     case.this.turns.take(case.node)
     pods, there = case.pods, case.there
     moved = there.moved if there is not None else 0
-    found = moved + len(pods.movable)
+    found = max(moved + len(pods.movable), len(case.judged.ever))
     if there is not None and there.state in _BEGUN:
         found = max(found, there.found)
     if failures := failed_ones(case.judged.moves, case.this.cluster.failures):
@@ -196,7 +239,7 @@ def _written(case: _Case, state: State, *, found: int, moved: int, message: str)
         name=case.node.name,
         uid=case.node.uid,
         not_ready_since=case.failure.since,
-        taint=case.failure.taint.key if case.failure.taint is not None else "",
+        taint=case.failure.taints[0].key if case.failure.taints else "",
         state=state,
         found=found,
         moved=moved,
@@ -217,4 +260,4 @@ def _actions(case: _Case, entry: FailedNode | None) -> tuple[Action, ...]:
     """First it is written down, then it is done."""
     there, unread = case.there, case.pods.unread
     is_begun = there is not None and there.state in _BEGUN and entry is not None and entry.state in _BEGUN
-    return (*unread, *case.judged.moves) if is_begun and not case.judged.is_unsure else unread
+    return (*unread, *case.judged.moves) if is_begun else unread

@@ -11,26 +11,34 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from defib.model.action import ReadClaim
-from defib.model.node import Taint
+from defib.model.action import Failure, ReadClaim
+from defib.model.node import NOT_READY_TAINTS, Taint
 from defib.model.pod import Pod
 from defib.model.pod_failover import KEEP, Wish
 
+TO_READ = ReadClaim("", "").key.removesuffix("/")  # what the keys of readings begin with
 SHARED_MODES = frozenset({"ReadOnlyMany", "ReadWriteMany"})  # of a claim that any number of pods may have
 
 NAMED_MOST = 3
 TAINTED_WITHIN = timedelta(seconds=5)
 
 # With one of these Kubernetes keeps pods away from a node that is not ready.
-_KEEPING_AWAY = tuple(
-    Taint(key=f"node.kubernetes.io/{what}", effect="NoSchedule") for what in ("unreachable", "not-ready")
-)
+_KEEPING_AWAY = tuple(Taint(key=key, effect="NoSchedule") for key in NOT_READY_TAINTS)
 _REPLACED_BY_COPIES = (("apps/v1", "ReplicaSet"), ("v1", "ReplicationController"))
-_STATEFUL = ("apps/v1", "StatefulSet")
-_OF_EVERY_NODE = ("apps/v1", "DaemonSet")
+_STATEFUL, _OF_EVERY_NODE = "StatefulSet", "DaemonSet"  # of whichever group: others have made their own of both
 
 Claims = Mapping[str, frozenset[str]]
-"""The access modes of claims, by namespace and name, as far as they were read. One that is gone has none."""
+"""The access modes of claims, by namespace and name, as far as they were read."""
+
+
+class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of claims. One that cannot be read counts as not shared, and is tried again all the same."""
+
+    claims: Claims = {}
+    unreadable: frozenset[str] = frozenset()
+
+
+NO_FACTS = ClaimFacts()
 
 
 class Sorted(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,11 +46,12 @@ class Sorted(msgspec.Struct, frozen=True, kw_only=True):
 
     movable: tuple[Pod, ...] = ()
     waiting: tuple[Pod, ...] = ()
+    unsure: tuple[Pod, ...] = ()  # what must be read first says whether they wait
     bare: tuple[Pod, ...] = ()  # nobody would make another one
     left: int = 0  # with the bare ones
     why_left: str = ""
-    unread: tuple[ReadClaim, ...] = ()  # what must be known before the rest can be sorted
-    claims: frozenset[str] = frozenset()  # of which it is good to know the modes
+    unread: tuple[ReadClaim, ...] = ()
+    claims: frozenset[str] = frozenset()  # of which the modes matter
 
     @property
     def rest(self) -> str:
@@ -53,9 +62,16 @@ class Sorted(msgspec.Struct, frozen=True, kw_only=True):
         return f"; {self.left} left in place: {self.why_left}{f'; {bare} would be lost' if bare else ''}"
 
 
-def sort_pods(pods: Iterable[Pod], wish: Wish, *, failed_at: datetime, claims: Claims) -> Sorted:
+def unreadable_claims(failures: Mapping[str, Failure]) -> frozenset[str]:
+    return frozenset(key.removeprefix(TO_READ) for key in failures if key.startswith(TO_READ))
+
+
+def sort_pods(pods: Iterable[Pod], wish: Wish, *, failed_at: datetime, facts: ClaimFacts = NO_FACTS) -> Sorted:
     """Only those that the wish selects."""
-    movable, waiting, bare = [], [], []
+    movable: list[Pod] = []
+    waiting: list[Pod] = []
+    unsure: list[Pod] = []
+    bare: list[Pod] = []
     reasons: Counter[str] = Counter()
     unread: dict[str, ReadClaim] = {}
     for pod in sorted(pods, key=lambda one: (-one.spec.priority, one.key)):
@@ -64,16 +80,19 @@ def sort_pods(pods: Iterable[Pod], wish: Wish, *, failed_at: datetime, claims: C
         if why := why_it_stays(pod, wish, failed_at):
             reasons[why] += 1
             bare += [pod] if pod.controller is None and not pod.is_mirror else []
-        elif needs_proof(pod, wish, claims):
+        elif to_read := _to_read(pod, wish, facts.claims):
+            (waiting if to_read.keys() & facts.unreadable else unsure).append(pod)
+            unread |= to_read
+        elif needs_proof(pod, wish, facts.claims):
             waiting.append(pod)
-            unread |= _to_read(pod, wish, claims)
         elif not pod.is_leaving or (wish.is_forced and not pod.is_forced):
             movable.append(pod)
-    concerned = [*movable, *waiting]
+    concerned = [*movable, *waiting, *unsure]
     told = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
     return Sorted(
         movable=tuple(movable),
         waiting=tuple(waiting),
+        unsure=tuple(unsure),
         bare=tuple(bare),
         left=reasons.total(),
         why_left=", ".join(f"{count} {why}" for why, count in told),
@@ -92,7 +111,7 @@ def why_it_stays(pod: Pod, wish: Wish, failed_at: datetime) -> str:
     reasons = (
         (pod.is_mirror, "static"),
         (pod.controller is None, "without a controller that would make another one"),
-        (_owner(pod) == _OF_EVERY_NODE, "of a DaemonSet"),
+        (_owner(pod)[1] == _OF_EVERY_NODE, "of a DaemonSet"),
         (bool(excluded), f"excluded (exclude.{excluded})"),
         (KEEP in pod.annotations, f"kept by the annotation {KEEP}"),
         (_does_not_mind(pod, failed_at), "placed there since the node failed"),
@@ -115,7 +134,7 @@ def needs_proof(pod: Pod, wish: Wish, claims: Claims) -> bool:
     """Whether it must not run twice, as far as anybody can tell, and nobody has said that it may."""
     if not wish.accepts:
         return False
-    if _owner(pod) == _STATEFUL or pod.holds_data_itself:
+    if _owner(pod)[1] == _STATEFUL or pod.holds_data_itself:
         return True
     if not wish.is_chosen and _owner(pod) not in _REPLACED_BY_COPIES:
         return True

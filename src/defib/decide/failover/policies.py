@@ -14,10 +14,10 @@ import msgspec
 
 from defib.decide.check_plan import CheckPlan
 from defib.decide.failover.failing import Failing, failure_of, look_for_failed
-from defib.decide.failover.node_plan import Failed, Look, Pass, is_about, plan_node, trigger_of
+from defib.decide.failover.node_plan import SELF_DOUBT, Failed, Look, Pass, is_about, plan_node, plan_unseen, trigger_of
 from defib.decide.failover.policy_status import Known, being_written, left_alone, read_known, report_policy
 from defib.decide.failover.reading import read_policy
-from defib.decide.failover.remediation import SELF_DOUBT, Hold
+from defib.decide.failover.remediation import Hold
 from defib.decide.failover.sight import out_of_sight
 from defib.decide.failover.todo import NOTHING, Todo
 from defib.decide.failover.turns import Held, Turns, is_out
@@ -73,12 +73,17 @@ def plan_policies(
     if any(blindness.kind == "nodes" for blindness in cluster.blind):
         # Nobody knows which nodes are there, or how they are.
         return msgspec.structs.replace(before, todo=NOTHING, known=known, quiet=frozenset())
-    failing = look_for_failed(cluster.nodes, before.failing)
+    failing = look_for_failed(cluster.nodes, cluster.now, before.failing)
     served = [one for one in known.values() if _is_served(one, rules)]
     wants = _wants(served, before)
     this = Pass(
         cluster=cluster,
-        turns=Turns(cluster, rules, checks, (*(one.status for one in known.values()), *being_written(cluster))),
+        turns=Turns(
+            cluster,
+            rules,
+            checks,
+            (*(one.status for one in known.values()), *being_written(cluster, before.todo.actions)),
+        ),
         hold=_hold(failing, hold),
         by_namespace=_by_namespace(served),
         judged=before.todo.judged,
@@ -96,6 +101,7 @@ def plan_policies(
             nodes=nodes,
             wake_at=min((moment for moment in moments if moment is not None), default=None),
             judged={name: judged for one in looks.values() for name, judged in one.look.judged.items()},
+            claims=_claims(looks, cluster),
         ),
         known=known,
         wants=wants,
@@ -161,7 +167,7 @@ def _failed_nodes(served: list[Known], failing: Failing, now: datetime) -> tuple
     found: list[Failed] = []
     later: list[datetime] = []
     for node in nodes:
-        failures = {trigger: failure_of(node, policy, now) for trigger, policy in triggers.items()}
+        failures = {trigger: failure_of(node, policy, failing.seen[node.name]) for trigger, policy in triggers.items()}
         known = {trigger: failure for trigger, failure in failures.items() if failure is not None}
         due = {trigger: failure for trigger, failure in known.items() if failure.at + triggers[trigger].dwell <= now}
         later += [failure.at + triggers[trigger].dwell for trigger, failure in known.items() if trigger not in due]
@@ -183,7 +189,11 @@ def _look_at(
         known = known if known is not None and known.is_about(failed, wants) else None
         unseen = out_of_sight(name, this.cluster)
         if unseen is None:
-            known = Remembered(failed=failed, wants=wants, look=plan_node(failed, this))
+            known = Remembered(
+                failed=failed, wants=wants, look=plan_node(failed, this, known.look if known is not None else None)
+            )
+        elif unseen.why:
+            known = Remembered(failed=failed, wants=wants, look=plan_unseen(failed, this, unseen.why))
         elif known is not None:  # of those out of sight nothing can be done
             known = msgspec.structs.replace(known, look=msgspec.structs.replace(known.look, actions=()))
         if known is not None:
@@ -250,6 +260,12 @@ def _reports(
         if (report := report_policy(one, entries[key], cluster, off)) is not None:
             reports[key] = report
     return reports
+
+
+def _claims(looks: Mapping[str, Remembered], cluster: Cluster) -> frozenset[str]:
+    """Of nodes in sight alone: a claim that nobody sees any more may be another one by now."""
+    seen = (one.look for name, one in looks.items() if out_of_sight(name, cluster) is None)
+    return frozenset(claim for look in seen for judged in look.judged.values() for claim in judged.sorted.claims)
 
 
 def _again(this: Pass, looks: Mapping[str, Remembered]) -> list[datetime]:

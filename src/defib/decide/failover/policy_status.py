@@ -1,12 +1,12 @@
 """What the status of a PodFailoverPolicy says, and which of it is news."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from defib.decide.status import merged
-from defib.model.action import ReportRemediation, Target, TellEvent
+from defib.model.action import Action, ReportRemediation, Target, TellEvent
 from defib.model.cluster import Cluster
 from defib.model.failover_policy import (
     MOST_NODES,
@@ -174,10 +174,15 @@ def left_alone(entry: FailedNode) -> FailedNode:
     return msgspec.structs.replace(entry, state=State.MOVED, waiting=0, reason="", message=message)
 
 
-def being_written(cluster: Cluster) -> list[PolicyStatus]:
-    """What will stand in policies at any moment, for all that we know."""
-    writing = (one for one in cluster.underway if isinstance(one, ReportRemediation) and one.target.kind == POLICY)
-    said = ({name: value for name, value in one.status.items() if value is not None} for one in writing)
+def being_written(cluster: Cluster, last: Iterable[Action]) -> list[PolicyStatus]:
+    """What will stand in policies at any moment, for all that we know: what was given up may be written yet."""
+    writing = [one for one in (*cluster.underway, *last) if isinstance(one, ReportRemediation)]
+    unsure = [one for one in writing if one in cluster.underway or one.key in cluster.failures]
+    said = (
+        {name: value for name, value in one.status.items() if value is not None}
+        for one in unsure
+        if one.target.kind == POLICY
+    )
     return [read_policy_status(Unstructured(status=status)) for status in said]
 
 

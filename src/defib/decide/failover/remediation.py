@@ -197,8 +197,11 @@ def _moving(case: _Case, node: Node) -> Todo:
         failed_at=case.failed_at,
     )
     judged = judge(task, case.cluster.all_of(pods_on(node.name), Pod), case.cluster, case.judged)
-    plan = NOTHING if judged.is_unsure else _moved(case, judged, wish)
-    return msgspec.structs.replace(plan, actions=(*plan.actions, *judged.sorted.unread), judged={case.item.uid: judged})
+    pods = judged.sorted
+    plan = NOTHING if pods.unsure else _moved(case, judged, wish)
+    return msgspec.structs.replace(
+        plan, actions=(*plan.actions, *pods.unread), judged={case.item.uid: judged}, claims=pods.claims
+    )
 
 
 def _moved(case: _Case, judged: Judged, wish: Wish) -> Todo:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from defib.decide.failover.pods import sort_pods
+from defib.decide.failover.pods import ClaimFacts, sort_pods, unreadable_claims
 from defib.decide.failover.todo import Judged
 from defib.decide.status import whole_or_none
 from defib.model.action import Failure, MovePod
@@ -13,7 +13,6 @@ from defib.model.cluster import Cluster
 from defib.model.node import Node, Taint
 from defib.model.pod import Pod, pods_on
 from defib.model.pod_failover import Wish
-from defib.model.selector import Selector
 
 FIRST_SIGHT = timedelta(seconds=5)  # so long may the first list of a node's pods take before anybody is told
 
@@ -45,40 +44,53 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     wish: Wish
     since: datetime | None  # None: nobody has written it down
     failed_at: datetime  # what was put there later does not mind
-    namespace: str = ""  # empty: of all namespaces
-    others: tuple[Selector, ...] = ()  # by which somebody else selects pods, who goes first
-    taint: Taint | None = None  # for which the node counts as failed although it is ready
-    taints: tuple[str, ...] = ()
+    taints: tuple[Taint, ...] = ()  # for which the node counts as failed although it is ready
 
     def is_for(self, pod: Pod) -> bool:
-        if self.namespace and pod.namespace != self.namespace:
-            return False
-        if self.taint is not None and pod.tolerates(self.taint):
-            return False
-        return not any(other.selects(pod.labels) for other in self.others)
+        """Whoever tolerates all of its taints does not mind them."""
+        return not self.taints or not all(pod.tolerates(taint) for taint in self.taints)
 
     @property
     def basis(self) -> tuple[object, ...]:
         """What the answer depends on, beside pods and claims."""
-        when = (self.since, self.failed_at)
-        return (self.who, self.node.uid, self.wish, when, self.others, self.taint, self.taints)
+        return (self.who, self.node.uid, self.wish, self.since, self.failed_at, self.taints)
 
 
 def judge(task: Task, pods: Mapping[str, Pod], cluster: Cluster, before: Judged | None) -> Judged:
-    """`before` spares work and changes nothing."""
-    if before is not None and before.pods is pods and before.of == task.basis and not before.sorted.unread:
+    """`before` spares work, and remembers what could be moved earlier on."""
+    if (
+        before is not None
+        and before.pods is pods
+        and before.of == task.basis
+        and before.modes == _modes(before, cluster)
+    ):
         return before
     mine = [pod for pod in pods.values() if task.is_for(pod)]
-    found = sort_pods(mine, task.wish, failed_at=task.failed_at, claims=cluster.claims)
+    facts = ClaimFacts(claims=cluster.claims, unreadable=unreadable_claims(cluster.failures))
+    found = sort_pods(mine, task.wish, failed_at=task.failed_at, facts=facts)
     moves = tuple(_move(pod, task) for pod in found.movable)
-    # A claim that cannot be read is not waited for: whoever uses it waits for a proof, as with one that is not shared.
-    is_unsure = any(one.key not in cluster.failures for one in found.unread)
-    return Judged(pods=pods, of=task.basis, sorted=found, moves=moves, is_unsure=is_unsure)
+    is_same_failure = before is not None and before.of[:2] == task.basis[:2] and before.of[3] == task.since
+    ever = before.ever if before is not None and is_same_failure else frozenset()
+    judged = Judged(
+        pods=pods,
+        of=task.basis,
+        sorted=found,
+        moves=moves,
+        ever=ever | {pod.uid for pod in found.movable},
+    )
+    return msgspec.structs.replace(judged, modes=_modes(judged, cluster))
+
+
+def _modes(judged: Judged, cluster: Cluster) -> dict[str, frozenset[str] | None]:
+    """As they are known now; of those that could not be read, none."""
+    found: dict[str, frozenset[str] | None] = {claim: cluster.claims.get(claim) for claim in judged.sorted.claims}
+    failed = unreadable_claims(cluster.failures) & found.keys()
+    return found | dict.fromkeys(failed, frozenset[str]())
 
 
 def _move(pod: Pod, task: Task) -> MovePod:
     grace = task.wish.grace_seconds
-    if task.taint is not None and grace is None and pod.ends_at_once:
+    if task.taints and grace is None and pod.ends_at_once:
         grace = 1  # or it would be gone before its kubelet, which is alive, has ended it
     return MovePod(
         node=task.node.name,
@@ -89,7 +101,7 @@ def _move(pod: Pod, task: Task) -> MovePod:
         because=task.who,
         since=task.since,
         grace_seconds=grace,
-        taints=task.taints,
+        taints=tuple(taint.key for taint in task.taints),
     )
 
 

@@ -17,7 +17,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     of: tuple[object, ...]  # what else it depends on
     sorted: Sorted
     moves: tuple[MovePod, ...]
-    is_unsure: bool = False  # something must be found out first
+    modes: Mapping[str, frozenset[str] | None] = {}  # of claims, as they were known
+    ever: frozenset[str] = frozenset()  # UIDs of all that could be moved in the course of this failure
 
 
 class Todo(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,11 +28,7 @@ class Todo(msgspec.Struct, frozen=True, kw_only=True):
     nodes: frozenset[str] = frozenset()
     wake_at: datetime | None = None
     judged: Mapping[str, Judged] = {}
-
-    @property
-    def claims(self) -> frozenset[str]:
-        """Those of which the modes are worth remembering."""
-        return frozenset(claim for one in self.judged.values() for claim in one.sorted.claims)
+    claims: frozenset[str] = frozenset()  # of which the modes are to be remembered, while the pods are in sight
 
 
 NOTHING = Todo()
@@ -44,4 +41,5 @@ def together(parts: Iterable[Todo]) -> Todo:
         nodes=frozenset(node for part in parts for node in part.nodes),
         wake_at=min((part.wake_at for part in parts if part.wake_at is not None), default=None),
         judged={name: judged for part in parts for name, judged in part.judged.items()},
+        claims=frozenset(claim for part in parts for claim in part.claims),
     )

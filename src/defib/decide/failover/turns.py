@@ -115,7 +115,7 @@ def is_out(entry: FailedNode, node: Node | None) -> bool:
     """Whether it is the same node, and still not to be relied on, in whatever way."""
     if node is None or node.uid != entry.uid:
         return False
-    return node.ready != "True" or (entry.taint != "" and node.taint_among((entry.taint,)) is not None)
+    return node.ready != "True" or (entry.taint != "" and bool(node.taints_among(("*",))))
 
 
 def is_still_so(entry: FailedNode, node: Node | None) -> bool:

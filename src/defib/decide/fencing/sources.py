@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from defib.decide.entries import release
-from defib.decide.fencing.by_hand import by_hand_order
+from defib.decide.fencing.by_hand import awaits_word_about, by_hand_order
 from defib.decide.fencing.kinds import (
     MACHINE_HEALTH_CHECKS,
     MACHINES,
@@ -22,7 +24,7 @@ from defib.model import medik8s
 from defib.model.action import Action
 from defib.model.cluster import Cluster, Wanted
 from defib.model.health_check import KindRef
-from defib.model.incident import NodeIncident
+from defib.model.incident import Grade, NodeIncident
 from defib.model.meta import Unstructured
 from defib.model.metal3 import HOST
 from defib.model.pod_failover import REMEDIATION as POD_FAILOVER
@@ -35,14 +37,31 @@ _BEHIND_MACHINES: tuple[Versions, ...] = (*MACHINES, *MACHINE_HEALTH_CHECKS, MET
 
 def orders_in(cluster: Cluster, rules: Rules) -> Iterator[tuple[Order, Report]]:
     """Each with how it is told how it stands."""
-    nodes = set()
+    asking = cluster.every(POD_FAILOVER)
+    awaited = {node for item in asking if (node := awaits_word_about(item))}
+    switched = set()
     for order, report in _to_be_switched(cluster, rules):
-        if not order.is_over and not order.withdrawn:
-            nodes.add(order.node)
-        yield order, report
-    for item in cluster.every(POD_FAILOVER):
-        if (by_hand := by_hand_order(item, cluster, nodes)) is not None:
+        if _can_begin(order):
+            switched.add(order.node)
+        yield _with_word(order) if order.is_over and order.node in awaited else order, report
+    for item in asking:
+        if (by_hand := by_hand_order(item, cluster, switched)) is not None:
             yield by_hand, _silent  # its own status says what its pods wait for
+
+
+def _can_begin(order: Order) -> bool:
+    return not order.is_over and not order.withdrawn and _why_never(order) is None
+
+
+def _why_never(order: Order) -> Obstacle | None:
+    """Why it could not begin as it stands, whatever else is so."""
+    return order.path if isinstance(order.path, Obstacle) else order.obstacle
+
+
+def _with_word(order: Order) -> Order:
+    """What has failed may have left the only incident in which a person can give the word that others wait for."""
+    accepts = tuple(sorted({*order.policy.accepts, Grade.PERSON}))
+    return msgspec.structs.replace(order, policy=msgspec.structs.replace(order.policy, accepts=accepts))
 
 
 def _to_be_switched(cluster: Cluster, rules: Rules) -> Iterator[tuple[Order, Report]]:
@@ -96,7 +115,9 @@ def _silent(_: NodeIncident | None, __: Obstacle) -> tuple[Action, ...]:
 
 def _reporter(item: Unstructured, order: Order, cluster: Cluster) -> Report:
     def report(incident: NodeIncident | None, so: Obstacle) -> tuple[Action, ...]:
-        return report_power_cycle(item, order, incident, so, cluster)
+        # That another incident is in its way is no news of one that could not begin anyway.
+        why = _why_never(order) if so.reason == "OtherIncident" else None
+        return report_power_cycle(item, order, incident, why or so, cluster)
 
     return report
 
