@@ -19,7 +19,7 @@ from defib.decide.failover.policy_status import Known, being_written, left_alone
 from defib.decide.failover.reading import read_policy
 from defib.decide.failover.remediation import Hold
 from defib.decide.failover.sight import out_of_sight
-from defib.decide.failover.todo import NOTHING, Todo
+from defib.decide.failover.todo import NOTHING, Todo, together
 from defib.decide.failover.turns import Held, Turns, is_out
 from defib.decide.rules import LOOK_AGAIN, Rules
 from defib.model.action import ReportRemediation
@@ -76,14 +76,10 @@ def plan_policies(
     failing = look_for_failed(cluster.nodes, cluster.now, before.failing)
     served = [one for one in known.values() if _is_served(one, rules)]
     wants = _wants(served, before)
+    statuses = (*(one.status for one in known.values()), *being_written(cluster, before.todo.actions))
     this = Pass(
         cluster=cluster,
-        turns=Turns(
-            cluster,
-            rules,
-            checks,
-            (*(one.status for one in known.values()), *being_written(cluster, before.todo.actions)),
-        ),
+        turns=Turns(cluster, rules, checks, statuses),
         hold=_hold(failing, hold),
         by_namespace=_by_namespace(served),
         judged=before.todo.judged,
@@ -91,23 +87,31 @@ def plan_policies(
     )
     found, wake_at = _failed_nodes(served, failing, cluster.now)
     looks, nodes = _look_at(found, this, wants, before)
-    off = "" if rules.failover.serves_policies else OFF
     entries = _entries(known, found, looks, cluster)
-    reports = _reports(known, entries, before, cluster, off)
-    moments = [wake_at, *_again(this, looks)]
+    reports = _reports(known, entries, before, cluster, "" if rules.failover.serves_policies else OFF)
+    told = Todo(actions=tuple(reports.values()), nodes=nodes, wake_at=wake_at)
     return Policies(
-        todo=Todo(
-            actions=(*reports.values(), *(action for one in looks.values() for action in one.look.actions)),
-            nodes=nodes,
-            wake_at=min((moment for moment in moments if moment is not None), default=None),
-            judged={name: judged for one in looks.values() for name, judged in one.look.judged.items()},
-            claims=_claims(looks, cluster),
-        ),
+        todo=together((told, _todo(looks, this))),
         known=known,
         wants=wants,
         failing=failing,
         looks=looks,
         quiet=frozenset(key for key in known if key not in reports and not entries[key]),
+    )
+
+
+def _todo(looks: Mapping[str, Remembered], this: Pass) -> Todo:
+    """Claims are remembered of nodes in sight alone: one that nobody sees any more may be another one by now.
+
+    Of what holds a node back, not all tells us that it has ended: heartbeats do not, nor does a lock.
+    """
+    seen = [one.look for name, one in looks.items() if out_of_sight(name, this.cluster) is None]
+    is_held = any(entry.state is State.HELD for one in looks.values() for entry in one.look.entries.values())
+    return Todo(
+        wake_at=this.cluster.now + LOOK_AGAIN if is_held else None,
+        actions=tuple(action for one in looks.values() for action in one.look.actions),
+        judged={name: judged for one in looks.values() for name, judged in one.look.judged.items()},
+        claims=frozenset(claim for look in seen for judged in look.judged.values() for claim in judged.sorted.claims),
     )
 
 
@@ -260,15 +264,3 @@ def _reports(
         if (report := report_policy(one, entries[key], cluster, off)) is not None:
             reports[key] = report
     return reports
-
-
-def _claims(looks: Mapping[str, Remembered], cluster: Cluster) -> frozenset[str]:
-    """Of nodes in sight alone: a claim that nobody sees any more may be another one by now."""
-    seen = (one.look for name, one in looks.items() if out_of_sight(name, cluster) is None)
-    return frozenset(claim for look in seen for judged in look.judged.values() for claim in judged.sorted.claims)
-
-
-def _again(this: Pass, looks: Mapping[str, Remembered]) -> list[datetime]:
-    """Heartbeats tell nobody that they are back, nor does a lock that it has ended."""
-    is_held = any(entry.state is State.HELD for one in looks.values() for entry in one.look.entries.values())
-    return [this.cluster.now + LOOK_AGAIN] if is_held else []
