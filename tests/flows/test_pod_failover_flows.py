@@ -13,7 +13,7 @@ from defib.config import Settings
 from defib.kube.client import Deletion
 from defib.kube.kinds import PODS
 from defib.kube.transport import Request
-from defib.simulate.faults import Fault, LateEvents, LoseRequest, Refuse
+from defib.simulate.faults import Fault, LateEvents, LoseRequest, Refuse, Slow
 from tests.failover_stage import ELSEWHERE, OPERATOR, SHOP, Stage, play
 
 NOT_READY = {"False": "False", "Unknown": "Unknown", "missing": ""}
@@ -172,11 +172,15 @@ def test_ev_07_a_node_that_fails_while_the_first_watch_cannot_be_opened_is_handl
     play(story)
 
 
-def test_ev_08_nothing_is_deleted_when_the_node_is_back_before_a_deletion_is_tried_again() -> None:
+TRY_LATER = pytest.mark.parametrize("later", [Refuse(code=503), Refuse(code=429, retry_after_seconds=6)])
+
+
+@TRY_LATER
+def test_ev_08_nothing_is_deleted_when_the_node_is_back_before_a_deletion_is_tried_again(later: Refuse) -> None:
     async def story(stage: Stage) -> None:
         stage.pod("web-1")
         await stage.policy()
-        refuse = Fault(effect=Refuse(code=503), verbs=("delete",), resource="pods")
+        refuse = Fault(effect=later, verbs=("delete",), resource="pods")
         stage.server.faults.inject(refuse)
         async with stage.operator():
             await stage.fail("n1")
@@ -186,6 +190,45 @@ def test_ev_08_nothing_is_deleted_when_the_node_is_back_before_a_deletion_is_tri
             stage.server.faults.clear()
             await stage.seconds(600)
             assert (stage.pods(), stage.settled()) == (["web-1"], "True Quiet")
+
+    play(story)
+
+
+@TRY_LATER
+def test_ev_08_nothing_is_deleted_when_the_brake_is_pulled_before_a_deletion_is_tried_again(later: Refuse) -> None:
+    async def story(stage: Stage) -> None:
+        stage.pod("web-1")
+        await stage.policy()
+        async with stage.operator():
+            stage.server.faults.inject(Fault(effect=later, verbs=("delete",), resource="pods", times=1))
+            await stage.fail("n1")
+            await stage.seconds(0.5)
+            await stage.brake()
+            await stage.seconds(600)
+            assert (stage.pods(), stage.tried) == (["web-1"], ["web-1"])
+            await stage.release()
+            await stage.seconds(60)
+            assert (stage.pods(), stage.tried) == ([], ["web-1", "web-1"])
+
+    play(story)
+
+
+def test_ev_08_no_deletion_is_sent_that_has_waited_behind_others_while_the_node_came_back() -> None:
+    """A server that needs long for each holds up those for which we have no more requests."""
+
+    async def story(stage: Stage) -> None:
+        for number in range(100):
+            stage.pod(f"web-{number}")
+        await stage.policy()
+        stage.server.faults.inject(Fault(effect=Slow(seconds=5), verbs=("delete",), resource="pods", client=OPERATOR))
+        async with stage.operator(requests_in_flight=32):
+            await stage.fail("n1")
+            await stage.seconds(1)
+            await stage.turn("n1", ready="True")
+            back = stage.clock.monotonic()
+            await stage.seconds(600)
+        assert len(stage.deleted) == 32
+        assert [one for one in stage.deleted if one.at > back] == []
 
     play(story)
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from defib.act.means import REQUEST_SECONDS, Means
 from defib.kube.client import Merge
-from defib.kube.errors import Conflict, KubeError, NotFound, ServerFailed, Unreachable
+from defib.kube.errors import Conflict, KubeError, NotFound, ServerFailed, Throttled, Unreachable
 from defib.kube.kinds import Ref
 from defib.model.meta import Unstructured
 from defib.model.metal3 import HOST, REBOOT_HARD, power_of, why_untouchable
@@ -65,6 +65,8 @@ class Metal3:
                 await self._patch(host, target, value)
             except (Conflict, NotFound):
                 continue
+            except Throttled:  # nothing was done, and it is said when to come again
+                raise
             except (ServerFailed, Unreachable) as error:
                 return Unknown(str(error))
             except KubeError as error:

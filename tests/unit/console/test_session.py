@@ -9,8 +9,10 @@ import pytest
 
 from defib.clock import SystemClock
 from defib.config import Settings
+from defib.console.brake import pull
 from defib.console.session import NotDone, connected
 from defib.kube.kinds import NODES
+from defib.simulate.faults import Fault, Refuse
 from defib.simulate.http import serving
 from defib.simulate.server import ApiServer
 
@@ -33,8 +35,13 @@ class Wrong:
 
 
 @pytest.fixture
-async def settings(tmp_path: Path) -> AsyncIterator[Settings]:
-    async with serving(ApiServer(SystemClock())) as front:
+def server() -> ApiServer:
+    return ApiServer(SystemClock())
+
+
+@pytest.fixture
+async def settings(server: ApiServer, tmp_path: Path) -> AsyncIterator[Settings]:
+    async with serving(server) as front:
         yield Settings(kubeconfig=await asyncio.to_thread(front.write_kubeconfig, tmp_path / "kubeconfig"))
 
 
@@ -49,6 +56,16 @@ async def test_a_clock_that_is_nearly_right_is_left_alone(settings: Settings) ->
     async with connected(settings, clock) as session:
         before, now, after = clock.now(), session.clock.now(), clock.now()
     assert before <= now <= after
+
+
+async def test_a_person_need_not_repeat_what_a_busy_server_has_not_done(server: ApiServer, settings: Settings) -> None:
+    server.put("namespaces", {"metadata": {"name": "defib-system"}})
+    busy = Fault(effect=Refuse(code=429), verbs=("create", "patch"), times=2)
+    server.faults.inject(busy)
+    async with connected(settings, SystemClock()) as session:
+        said = await pull(session.client, session.clock, "defib-system", "storage")
+    assert said.startswith("remediation is paused")
+    assert server.faults.struck(busy) == 2
 
 
 async def test_what_the_server_refuses_is_one_line(settings: Settings) -> None:

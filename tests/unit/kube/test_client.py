@@ -41,8 +41,7 @@ from tests.unit.kube.scripted import Fails, Hangs, Line, Says, Scripted, status
 
 PODS = unstructured("", "v1", "pods", "Pod", namespaced=True)
 GET = Request(method="GET", path="/x")
-METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-WRITES = METHODS[1:]
+WRITES = ("POST", "PUT", "PATCH", "DELETE")
 BUSY = Says(status=429, body=status(429, "TooManyRequests", "please wait"), headers={"retry-after": "3"})
 FAILED = Says(status=503, body=status(503, "ServiceUnavailable", "etcd is away"))
 OK = Says(body={})
@@ -82,11 +81,41 @@ def asking(request: Request = GET, *, deadline: float = 30.0, raises: type[KubeE
     return story
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_throttled_request_is_repeated_after_the_time_the_server_asks_for(method: str) -> None:
-    server = play(asking(Request(method=method, path="/x")), BUSY, OK)
+def test_a_throttled_read_is_repeated_after_the_time_the_server_asks_for() -> None:
+    server = play(asking(), BUSY, OK)
     assert len(server.asked) == 2
     assert server.asked_at[1] - server.asked_at[0] >= 3
+
+
+@pytest.mark.parametrize("method", WRITES)
+def test_a_throttled_write_is_left_to_whoever_decided_it(method: str) -> None:
+    async def story(client: Client, _server: Scripted) -> None:
+        with pytest.raises(Throttled) as told:
+            await client.ask(Request(method=method, path="/x"))
+        assert told.value.retry_after == 3
+
+    assert len(play(story, BUSY, OK).asked) == 1
+
+
+@pytest.mark.parametrize("method", WRITES)
+def test_a_throttled_write_of_a_person_is_repeated(method: str) -> None:
+    async def main(clock: Any) -> None:
+        server = Scripted(clock, [BUSY, OK])
+        await Client(server, clock, repeats_throttled_writes=True).ask(Request(method=method, path="/x"))
+        assert server.asked_at == [0.0, pytest.approx(3.0)]
+
+    run(main)
+
+
+@pytest.mark.parametrize("line", [FAILED, Fails(Unreachable("the connection broke"))])
+def test_a_write_of_a_person_that_may_have_been_carried_out_is_not_repeated(line: Line) -> None:
+    async def main(clock: Any) -> None:
+        server = Scripted(clock, [line, OK])
+        with pytest.raises(KubeError):
+            await Client(server, clock, repeats_throttled_writes=True).ask(Request(method="POST", path="/x"))
+        assert len(server.asked) == 1
+
+    run(main)
 
 
 def test_the_time_to_wait_may_stand_in_the_body() -> None:
@@ -95,7 +124,7 @@ def test_the_time_to_wait_may_stand_in_the_body() -> None:
     assert server.asked_at[1] - server.asked_at[0] >= 7
 
 
-def test_a_throttled_request_without_a_time_is_repeated_soon_but_not_at_once() -> None:
+def test_a_throttled_read_without_a_time_is_repeated_soon_but_not_at_once() -> None:
     server = play(asking(), Says(status=429), OK)
     assert 0 < server.asked_at[1] - server.asked_at[0] < 1
 
@@ -226,20 +255,20 @@ def test_a_blocked_eviction_is_a_value_and_is_not_repeated() -> None:
     assert len(play(story, Says(status=429, body=BUDGET, headers={"retry-after": "10"})).asked) == 1
 
 
-def test_an_eviction_is_repeated_while_the_server_is_busy() -> None:
+def test_an_accepted_eviction_is_a_value_too() -> None:
     async def story(client: Client, _server: Scripted) -> None:
         assert await client.evict(PODS.at("p", "n"), Deletion(uid="u")) == Evicted()
 
-    server = play(story, BUSY, Says(status=201, body={}))
-    assert [request.path for request in server.asked] == ["/api/v1/namespaces/n/pods/p/eviction"] * 2
+    server = play(story, Says(status=201, body={}))
+    assert [request.path for request in server.asked] == ["/api/v1/namespaces/n/pods/p/eviction"]
 
 
 def test_a_busy_server_does_not_look_like_a_spent_budget() -> None:
     async def story(client: Client, _server: Scripted) -> None:
         with pytest.raises(Throttled):
-            await client.evict(PODS.at("p", "n"), Deletion(uid="u"), deadline=1.0)
+            await client.evict(PODS.at("p", "n"), Deletion(uid="u"))
 
-    play(story, BUSY)
+    assert len(play(story, BUSY).asked) == 1
 
 
 def test_a_list_is_fetched_page_by_page() -> None:

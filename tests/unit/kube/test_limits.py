@@ -1,6 +1,7 @@
 """How hard the client knocks: never more at once, never faster over time, than it is allowed."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from typing import Any
 
@@ -8,15 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from defib.kube.client import Client
+from defib.kube.client import Client, Deletion
 from defib.kube.errors import Conflict, KubeError, ServerFailed, Status, Throttled, Unreachable
-from defib.kube.kinds import NODES
+from defib.kube.kinds import NODES, PODS
 from defib.kube.limits import ATTEMPTS_MAX, PAUSE_MAX_SECONDS, Limits, backoff, pause_before_retry
 from defib.kube.transport import Request
 from defib.simulate.virtual_time import VirtualClock, run
 from tests.unit.kube.scripted import Says, Scripted
 
 GET = Request(method="GET", path="/x")
+
+Remove = Callable[[Client], Awaitable[None]]
 
 
 def ask_many(count: int, limits: Limits, *, each_takes: float = 1.0) -> Scripted:
@@ -102,6 +105,71 @@ def test_waiting_for_a_turn_has_an_end_too() -> None:
     assert ended.group_contains(Unreachable, match="not sent, our other requests took longer than 2 s")
 
 
+async def delete(client: Client) -> None:
+    await client.delete(NODES.at("n1"), Deletion(uid="u"), deadline=10.0)
+
+
+async def evict(client: Client) -> None:
+    await client.evict(PODS.at("p", "n"), Deletion(uid="u"), deadline=10.0)
+
+
+REMOVALS = pytest.mark.parametrize("remove", [delete, evict])
+
+
+@REMOVALS
+def test_what_destroys_does_not_wait_for_its_turn_until_its_reason_may_be_gone(remove: Remove) -> None:
+    async def main(clock: VirtualClock) -> None:
+        server = Scripted(clock, [Says(body={}, after=5.0)])
+        client = Client(server, clock, limits=Limits(in_flight=1))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(client.ask(GET))
+            await asyncio.sleep(0)
+            with pytest.raises(Unreachable, match="not sent, our other requests took longer than 1 s"):
+                await remove(client)
+            assert clock.monotonic() == pytest.approx(1.0)
+        assert [request.method for request in server.asked] == ["GET"]
+
+    run(main)
+
+
+@REMOVALS
+def test_what_destroys_is_given_its_whole_deadline_once_it_is_sent(remove: Remove) -> None:
+    async def main(clock: VirtualClock) -> None:
+        server = Scripted(clock, [Says(body={}, after=9.0)])
+        await remove(Client(server, clock))
+        assert clock.monotonic() == pytest.approx(9.0)
+
+    run(main)
+
+
+def test_a_hundred_deletions_at_once_all_have_their_turn_on_an_ordinary_server() -> None:
+    async def main(clock: VirtualClock) -> None:
+        server = Scripted(clock, [Says(body={}, after=0.003)])
+        client = Client(server, clock, limits=Limits(in_flight=32))
+        async with asyncio.TaskGroup() as group:
+            for _ in range(100):
+                group.create_task(delete(client))
+        assert len(server.asked) == 100
+
+    run(main)
+
+
+def test_a_turn_that_would_come_too_late_is_left_to_others() -> None:
+    """Else requests that are given up and asked for again would push all that come later ever further away."""
+
+    async def main(clock: VirtualClock) -> None:
+        server = Scripted(clock, [Says(body={})])
+        client = Client(server, clock, limits=Limits(per_second=0.2, burst=1))
+        await client.ask(GET)
+        for _ in range(10):
+            with pytest.raises(Unreachable, match="not sent"):
+                await delete(client)
+        await client.ask(GET)
+        assert server.asked_at == pytest.approx([0.0, 5.0])
+
+    run(main)
+
+
 @given(st.integers(0, 1000), st.integers(0, 1000))
 def test_a_pause_is_between_half_and_all_of_its_bound(attempt: int, seed: int) -> None:
     async def main(clock: VirtualClock) -> None:
@@ -112,21 +180,18 @@ def test_a_pause_is_between_half_and_all_of_its_bound(attempt: int, seed: int) -
 
 
 @pytest.mark.parametrize(
-    ("error", "method", "is_repeated"),
+    ("error", "is_repeated"),
     [
-        (Throttled(Status(code=429)), "GET", True),
-        (Throttled(Status(code=429)), "DELETE", True),
-        (ServerFailed(Status(code=500)), "GET", True),
-        (ServerFailed(Status(code=500)), "POST", False),
-        (Unreachable("lost"), "GET", True),
-        (Unreachable("lost"), "PATCH", False),
-        (Conflict(Status(code=409)), "GET", False),
+        (Throttled(Status(code=429)), True),
+        (ServerFailed(Status(code=500)), True),
+        (Unreachable("lost"), True),
+        (Conflict(Status(code=409)), False),
     ],
 )
-def test_only_what_cannot_do_harm_twice_is_repeated(error: KubeError, method: str, is_repeated: bool) -> None:
+def test_only_what_may_pass_is_worth_repeating(error: KubeError, is_repeated: bool) -> None:
     async def main(clock: VirtualClock) -> None:
-        assert (pause_before_retry(error, method, 0, clock) is not None) is is_repeated
-        assert pause_before_retry(error, method, ATTEMPTS_MAX - 1, clock) is None
+        assert (pause_before_retry(error, 0, clock) is not None) is is_repeated
+        assert pause_before_retry(error, ATTEMPTS_MAX - 1, clock) is None
 
     run(main)
 
@@ -134,6 +199,6 @@ def test_only_what_cannot_do_harm_twice_is_repeated(error: KubeError, method: st
 def test_the_servers_wish_is_a_lower_bound_of_the_pause() -> None:
     async def main(clock: VirtualClock) -> None:
         for error in (Throttled(Status(), retry_after=8.0), ServerFailed(Status(), retry_after=8.0)):
-            assert pause_before_retry(error, "GET", 0, clock) == 8.0
+            assert pause_before_retry(error, 0, clock) == 8.0
 
     run(main)

@@ -1,7 +1,7 @@
 """What becomes of the pods of one failed node, according to all policies that select some of them."""
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -21,6 +21,7 @@ from defib.model.pod import Pod, pods_on
 from defib.model.pod_failover import Wish
 
 MESSAGE_MAX = 1024
+CLAIMS_WITHIN = timedelta(seconds=2)
 SELF_DOUBT = "SelfDoubt"
 _BEGUN = (State.MOVING, State.FAILING)
 
@@ -40,6 +41,7 @@ class Pass(msgspec.Struct, frozen=True, kw_only=True):
     hold: Held | None  # why no pod of any node may be deleted
     by_namespace: Mapping[str, list[Known]]  # policies that are served, each list by name
     judged: Mapping[str, Judged]
+    seen: Mapping[str, datetime]  # when each node was first seen to have failed
     written: Mapping[str, set[str]]  # the namespaces of policies in which something stands about a node
 
     def held(self, node: Node) -> Held | None:
@@ -113,6 +115,11 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def pods(self) -> Sorted:
         return self.judged.sorted
+
+    @property
+    def must_wait(self) -> bool:
+        """A claim is read within milliseconds, and then all pods are counted at once. One that hangs holds nobody up."""
+        return bool(self.pods.unsure) and self.this.cluster.now < self.this.seen[self.node.name] + CLAIMS_WITHIN
 
     @property
     def there(self) -> FailedNode | None:
@@ -192,25 +199,28 @@ def _for_taint(wish: Wish) -> Wish:
 def _entry(case: _Case) -> FailedNode | None:
     """As it should stand in the status of the policy; None where it has nothing to do with this node."""
     pods, there = case.pods, case.there
+    if case.must_wait:
+        return there
     if pods.movable:
         held = case.this.held(case.node)
         return _held(case, held) if held is not None else _moving(case)
     if pods.unsure or (there is None and not pods.waiting and not pods.left):
         return there
-    moved = _moved_so_far(there, len(pods.waiting))
+    moved = _moved_so_far(case)
     state = State.WAITING if pods.waiting else State.MOVED
     return _written(case, state, found=moved, moved=moved, message=moved_and_waiting(moved, pods, case.wish))
 
 
-def _moved_so_far(there: FailedNode | None, waiting: int) -> int:
+def _moved_so_far(case: _Case) -> int:
     """When none is left to be moved. What was held and has gone by itself was not moved; what waited and is gone was,
     by whoever had the proof.
     """
+    there = case.there
     if there is None:
         return 0
     if there.state in _BEGUN:
-        return there.found
-    return there.moved + (max(there.waiting - waiting, 0) if there.state is State.WAITING else 0)
+        return max(there.found, len(case.judged.ever))
+    return there.moved + (max(there.waiting - len(case.pods.waiting), 0) if there.state is State.WAITING else 0)
 
 
 def _held(case: _Case, held: Held) -> FailedNode:
@@ -260,4 +270,4 @@ def _actions(case: _Case, entry: FailedNode | None) -> tuple[Action, ...]:
     """First it is written down, then it is done."""
     there, unread = case.there, case.pods.unread
     is_begun = there is not None and there.state in _BEGUN and entry is not None and entry.state in _BEGUN
-    return (*unread, *case.judged.moves) if is_begun else unread
+    return (*unread, *case.judged.moves) if is_begun and not case.must_wait else unread
