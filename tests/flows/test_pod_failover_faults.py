@@ -3,9 +3,12 @@ pods of failed nodes, and only while they have failed.
 """
 
 import itertools
+from http import HTTPStatus
 
 import pytest
 
+from defib.kube.client import Deletion
+from defib.kube.kinds import CLAIMS, PODS
 from defib.kube.transport import Request
 from defib.simulate.faults import (
     CutWatch,
@@ -20,7 +23,8 @@ from defib.simulate.faults import (
     SilenceWatch,
     WatchEffect,
 )
-from tests.failover_stage import OPERATOR, POLICIES, Running, Stage, play
+from defib.simulate.in_process import InProcess
+from tests.failover_stage import OPERATOR, POLICIES, SHOP, Running, Stage, play
 
 TROUBLE_SECONDS = 90.0
 
@@ -54,8 +58,7 @@ PLACES: dict[str, tuple[tuple[str, ...], str]] = {
     "watching policies": (("list", "watch"), str(POLICIES)),
     "everything": ((), ""),
 }
-# That there is no such claim is an answer, and not an error.
-CASES = [case for case in itertools.product(EFFECTS, PLACES) if case != ("404", "reading claims")]
+CASES = list(itertools.product(EFFECTS, PLACES))
 MOVED = ["job-1", "web-1", "web-2", "web-3"]
 
 
@@ -175,6 +178,107 @@ def test_ev_10_a_server_that_is_down_for_a_while_changes_nothing_in_the_end() ->
             assert stage.tried == []
             stage.server.start()
             await until_moved(stage)
+
+    play(story)
+
+
+def test_ev_10_a_claim_of_which_the_reading_hangs_holds_up_no_other_pod() -> None:
+    async def story(stage: Stage) -> None:
+        with_pods(stage)
+        await stage.policy()
+        async with stage.operator():
+            await stage.seconds(5)
+            stage.server.faults.inject(Fault(effect=Hang(), verbs=("get",), resource="persistentvolumeclaims"))
+            await stage.fail("n1")
+            await stage.seconds(8)
+            assert stage.tried == ["job-1", "web-1", "web-2"]
+            await until_moved(stage)
+
+    play(story)
+
+
+def test_a_claim_that_is_made_later_is_found() -> None:
+    async def story(stage: Stage) -> None:
+        stage.pod("web-1", claims=["late"])
+        await stage.policy()
+        async with stage.operator():
+            await stage.fail("n1")
+            await stage.seconds(10)
+            assert (stage.tried, stage.settled()) == ([], "False WaitingForProof")
+            stage.claim("late", "ReadWriteMany")
+            await stage.seconds(400)
+            assert (stage.tried, stage.settled()) == (["web-1"], "True Moved")
+
+    play(story)
+
+
+def test_a_claim_that_was_made_anew_is_read_anew() -> None:
+    """I1: it was shared when it was read for a pod of a node that is held back; now it is of one pod alone."""
+
+    async def story(stage: Stage) -> None:
+        stage.claim("data", "ReadWriteMany")
+        stage.pod("web-1", claims=["data"])
+        await stage.policy()
+        async with stage.operator():
+            await stage.label("n1", {"remediation.medik8s.io/exclude-from-remediation": "true"})
+            await stage.fail("n1")
+            await stage.seconds(120)
+            assert stage.settled() == "False Excluded"
+            await stage.person.delete(PODS.at("web-1", SHOP), Deletion(uid=stage.uid("web-1"), grace_seconds=0))
+            claim = await stage.person.get(CLAIMS.at("data", SHOP))
+            await stage.person.delete(CLAIMS.of(claim), Deletion(uid=claim.uid))
+            stage.claim("data", "ReadWriteOnce")
+            stage.pod("web-2", "n2", claims=["data"])
+            await stage.seconds(600)
+            await stage.fail("n2")
+            await stage.seconds(30)
+            assert (stage.tried, stage.states()["n2"]) == ([], "WaitingForProof")
+
+    play(story)
+
+
+def test_pods_that_may_not_be_listed_are_no_reason_to_be_quiet() -> None:
+    async def story(stage: Stage) -> None:
+        with_pods(stage)
+        await stage.policy()
+        async with stage.operator():
+            await stage.seconds(5)
+            forbids = Fault(effect=Refuse(code=403), verbs=("list", "watch"), resource="pods", client=OPERATOR)
+            stage.server.faults.inject(forbids)
+            await stage.fail("n1")
+            await stage.seconds(30)
+            assert stage.settled() == "False SelfDoubt"
+            assert "the pods of node n1 are out of sight" in stage.message()
+            assert len(stage.events("FailoverHeld")) == 1
+            await until_moved(stage)
+
+    play(story)
+
+
+def test_i3_a_status_that_is_written_after_it_was_given_up_takes_its_place() -> None:
+    async def story(stage: Stage) -> None:
+        stage.pod("web-1", labels={"app": "a"})
+        stage.pod("web-2", "n2", labels={"app": "b"})
+        await stage.policy("first", selector={"matchLabels": {"app": "a"}})
+        await stage.policy("second", selector={"matchLabels": {"app": "b"}}, dwell="31s")
+        late: list[Request] = []
+
+        async def before(request: Request) -> None:
+            if not late and request.path.endswith("/first/status") and b"Moving" in (request.body or b""):
+                late.append(request)
+                await stage.seconds(1e6)
+
+        async with stage.operator(failover_max_unhealthy="1"):
+            await stage.seconds(5)
+            stage.before = before
+            await stage.turn("n2", ready="Unknown")
+            await stage.seconds(20.2)
+            await stage.turn("n1", ready="Unknown")
+            await stage.seconds(10.9)  # n2 is due, and what was to be said of n1 was given up
+            async with InProcess(stage.server, OPERATOR).send(late[0]) as answer:
+                assert answer.status == HTTPStatus.OK
+            await stage.seconds(60)
+            assert (stage.tried, stage.states("second")) == (["web-1"], {"n2": "Held"})
 
     play(story)
 

@@ -30,7 +30,8 @@ from tests.unit.decide.checks import a_lock, a_template
 from tests.unit.decide.failover.failovers import COLLECTION, KINDS, LONG_AGO, POLICIES, RWO, RWX, written
 
 NAMES = tuple(f"n{place}" for place in range(7))
-TRUE_MODES = {"rwx": RWX, "rwo": RWO, "gone": frozenset[str]()}
+GONE = "gone"
+TRUE_MODES = {"rwx": RWX, "rwo": RWO, GONE: frozenset[str]()}
 TAINT = Taint(key="example.com/maintenance", effect="NoSchedule", time_added=LONG_AGO)
 ONE = Amount(1)
 UNREADABLE = Failure(why="forbidden", times=1, again_in=SECOND)
@@ -100,7 +101,7 @@ class Fleet:
             locks=dict(self.locks),
             underway=tuple(self.underway),
             claims=dict(self.claims),
-            failures=dict.fromkeys(self.asked, UNREADABLE) if self.unreadable else {},
+            failures=dict.fromkeys(self.asked, UNREADABLE),
         )
 
     def pods_of(self, node: str) -> dict[str, Pod]:
@@ -126,9 +127,10 @@ class Fleet:
         match action:
             case MovePod():
                 self._move(action)
-            case ReadClaim() if self.unreadable:
+            case ReadClaim() if self.unreadable or action.name == GONE:
                 self.asked.add(action.key)
             case ReadClaim():
+                self.asked.discard(action.key)
                 self.claims[f"{action.namespace}/{action.name}"] = TRUE_MODES[action.name]
             case ReportRemediation() | SetFinalizers():
                 for shelf in (self.policies, self.remediations):

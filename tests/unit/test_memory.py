@@ -4,8 +4,7 @@ import msgspec
 
 from defib.act.outcome import ClaimRead, Failed, Stale
 from defib.decide.failover.plan import Failover
-from defib.decide.failover.pods import Sorted
-from defib.decide.failover.todo import Judged, Todo
+from defib.decide.failover.todo import Todo
 from defib.decide.remediators import NO_WORK, OwnWork
 from defib.kube.client import Client
 from defib.memory import Memory
@@ -42,8 +41,7 @@ def remembering(story: object) -> None:
 
 
 def needing(*claims: str) -> OwnWork:
-    judged = Judged(pods={}, of=(), sorted=Sorted(claims=frozenset(claims)), moves=())
-    failover = Failover(remediations=Todo(judged={"u": judged}))
+    failover = Failover(remediations=Todo(claims=frozenset(claims)))
     return msgspec.structs.replace(NO_WORK, failover=failover)
 
 

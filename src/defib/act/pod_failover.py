@@ -86,6 +86,8 @@ def why_it_stays(node: Node | None, action: MovePod) -> str:
         return f"node {action.node} is ready again" if node.ready == "True" else ""
     if node.ready != "True":
         return f"node {action.node} is not ready any more, which is another matter"
+    if action.grace_seconds == 0:
+        return f"node {action.node} is alive, and nothing is forced there"
     return "" if node.taints_among(action.taints) else f"node {action.node} has lost its taint"
 
 

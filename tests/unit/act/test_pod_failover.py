@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from defib.act.outcome import ClaimRead, Done, Stale, Withheld
+from defib.act.outcome import ClaimRead, Done, Failed, Stale, Withheld
 from defib.act.pod_failover import why_it_stays
 from defib.kube.client import Deletion, Merge
 from defib.kube.errors import Forbidden
@@ -113,14 +113,14 @@ MOVE = MovePod(node="n1", node_uid="u", namespace="x", name="p", uid="pod", beca
         (a_node("False"), change(MOVE, grace_seconds=0), ""),
         (a_node("True"), MOVE, "node n1 is ready again"),
         (a_node("True", HARSH), MOVE, "node n1 is ready again"),
-        (a_node("True", HARSH), change(MOVE, taints=("b",)), "node n1 is ready again"),
+        (a_node("True", HARSH), change(MOVE, taints=("b",)), "node n1 has lost its taint"),
         (a_node("True", HARSH), change(MOVE, taints=("b", "a")), ""),
         (a_node("True", HARSH), change(MOVE, taints=("*",), grace_seconds=5), ""),
-        (a_node("True", MILD), change(MOVE, taints=("*",)), "node n1 is ready again"),
+        (a_node("True", MILD), change(MOVE, taints=("a",)), "node n1 has lost its taint"),
         (
-            a_node("True", HARSH),
-            change(MOVE, taints=("*",), grace_seconds=0),
-            "node n1 is alive, and nothing is forced there",
+            a_node("Unknown", HARSH),
+            change(MOVE, taints=("a",)),
+            "node n1 is not ready any more, which is another matter",
         ),
     ],
 )
@@ -132,11 +132,13 @@ def test_a_pod_leaves_a_node_that_is_alive_only_while_it_has_the_taint() -> None
     async def scenario(stage: Stage) -> None:
         move = change(put_pod(stage), taints=("example.com/maintenance",))
         await stage.turn("True")
-        assert await stage.do(move) == Stale("node n1 is ready again")
+        assert await stage.do(move) == Stale("node n1 has lost its taint")
         taint = [{"key": "example.com/maintenance", "effect": "NoSchedule"}]
         await stage.world.patch(NODES.at("n1"), Merge({"spec": {"taints": taint}}))
         assert await stage.do(move) == Done()
         assert pod(stage)["metadata"]["deletionGracePeriodSeconds"] == 25
+        await stage.turn("Unknown")
+        assert await stage.do(move) == Stale("node n1 is not ready any more, which is another matter")
 
     play(scenario)
 
@@ -156,9 +158,16 @@ def test_a_claim_is_read_live_and_its_modes_are_told() -> None:
     play(scenario)
 
 
-def test_a_claim_that_is_not_there_or_says_nothing_is_shared_by_nobody() -> None:
+def test_a_claim_that_says_nothing_is_shared_by_nobody() -> None:
     async def scenario(stage: Stage) -> None:
-        assert await stage.do(ReadClaim("default", "data")) == ClaimRead(frozenset())
+        assert await stage.do(put_claim(stage)) == ClaimRead(frozenset())
+
+    play(scenario)
+
+
+def test_that_a_claim_is_not_there_is_no_answer_for_it_may_be_made_any_moment() -> None:
+    async def scenario(stage: Stage) -> None:
+        assert await stage.do(ReadClaim("default", "data")) == Failed("there is no PersistentVolumeClaim default/data")
 
     play(scenario)
 

@@ -8,9 +8,9 @@ import msgspec
 from defib.decide.failover.sight import not_ready_since
 from defib.model.failover_policy import Policy
 from defib.model.moment import is_sensible
-from defib.model.node import Node, Taint
+from defib.model.node import NOT_READY_TAINTS, Node, Taint
 
-ANY = ("*",)
+ANY = ("*", *NOT_READY_TAINTS)
 
 
 class Failing(msgspec.Struct, frozen=True):
@@ -20,6 +20,7 @@ class Failing(msgspec.Struct, frozen=True):
     not_ready: Mapping[str, Node] = {}
     tainted: Mapping[str, Node] = {}  # and ready
     seen: Mapping[str, datetime] = {}  # when each was first seen so
+    taints_seen: Mapping[str, Mapping[str, datetime]] = {}  # and when each taint of those that are ready, by its key
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -34,38 +35,45 @@ def look_for_failed(nodes: Mapping[str, Node], now: datetime, before: Failing) -
     """With `before`, only what has changed is looked at; and it remembers when each was first seen to have failed."""
     if before.nodes is nodes:
         return before
-    not_ready, tainted, seen = dict(before.not_ready), dict(before.tainted), dict(before.seen)
+    not_ready, tainted = dict(before.not_ready), dict(before.tainted)
+    seen, taints_seen = dict(before.seen), dict(before.taints_seen)
     known = before.nodes.get
     changed = [name for name, node in nodes.items() if known(name) is not node]
     for name in [*changed, *(before.nodes.keys() - nodes.keys())]:
         was = not_ready.pop(name, None) or tainted.pop(name, None)
-        first = seen.pop(name, now)
+        first, taints = seen.pop(name, now), taints_seen.pop(name, {})
         node = nodes.get(name)
         if node is None:
             continue
+        is_same = was is not None and _failure_in(was) == _failure_in(node)
         if node.ready != "True":
             not_ready[name] = node
-        elif node.taints_among(ANY):
+        elif found := node.taints_among(ANY):
             tainted[name] = node
+            taints_seen[name] = {taint.key: taints.get(taint.key, now) if is_same else now for taint in found}
         else:
             continue
-        is_same = was is not None and (was.uid, was.ready == "True") == (node.uid, node.ready == "True")
         seen[name] = first if is_same else now
-    return Failing(nodes, not_ready, tainted, seen)
+    return Failing(nodes, not_ready, tainted, seen, taints_seen)
 
 
-def failure_of(node: Node, policy: Policy, first_seen: datetime) -> Failure | None:
+def _failure_in(node: Node) -> tuple[object, ...]:
+    """What is the same while a node has failed once and not again: it may have been ready while nobody looked."""
+    return (node.uid, node.ready == "True", not_ready_since(node) if node.ready != "True" else None)
+
+
+def failure_of(node: Node, policy: Policy, failing: Failing) -> Failure | None:
     """In which way the node has failed for this policy; None when it has not."""
     if not policy.nodes.selects(node.labels):
         return None
     if node.ready != "True":
         since = not_ready_since(node)
-        return Failure(since, _earlier(since, first_seen))
+        return Failure(since, _earlier(since, failing.seen[node.name]))
     taints = node.taints_among(policy.taints) if policy.taints else ()
     if not taints:
         return None
-    times = [taint.time_added for taint in taints if taint.time_added is not None]
-    return Failure(None, _earlier(min(times, default=None), first_seen), taints)
+    seen = failing.taints_seen[node.name]
+    return Failure(None, min(_earlier(taint.time_added, seen[taint.key]) for taint in taints), taints)
 
 
 def _earlier(moment: datetime | None, first_seen: datetime) -> datetime:

@@ -74,7 +74,7 @@ def plan_node(failed: Failed, this: Pass, before: Look | None) -> Look:
     entries = {case.known.item.key: entry for case in cases if (entry := _entry(case)) is not None}
     return Look(
         actions=tuple(action for case in cases for action in _actions(case, entries.get(case.known.item.key))),
-        judged={case.name: case.judged for case in cases},
+        judged={case.name: _remembered(case, entries.get(case.known.item.key)) for case in cases},
         entries=entries,
         is_unsure=any(case.pods.unsure for case in cases),
         pods=pods,
@@ -115,6 +115,10 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def pods(self) -> Sorted:
         return self.judged.sorted
+
+    @property
+    def ever(self) -> frozenset[str]:
+        return self.judged.ever | {pod.uid for pod in self.pods.movable}
 
     @property
     def must_wait(self) -> bool:
@@ -211,6 +215,12 @@ def _entry(case: _Case) -> FailedNode | None:
     return _written(case, state, found=moved, moved=moved, message=moved_and_waiting(moved, pods, case.wish))
 
 
+def _remembered(case: _Case, entry: FailedNode | None) -> Judged:
+    """Only what we have begun to move counts as moved when it is gone."""
+    ever = case.ever if entry is not None and entry.state in _BEGUN else frozenset[str]()
+    return case.judged if ever == case.judged.ever else msgspec.structs.replace(case.judged, ever=ever)
+
+
 def _moved_so_far(case: _Case) -> int:
     """When none is left to be moved. What was held and has gone by itself was not moved; what waited and is gone was,
     by whoever had the proof.
@@ -219,7 +229,7 @@ def _moved_so_far(case: _Case) -> int:
     if there is None:
         return 0
     if there.state in _BEGUN:
-        return max(there.found, len(case.judged.ever))
+        return max(there.found, len(case.ever))
     return there.moved + (max(there.waiting - len(case.pods.waiting), 0) if there.state is State.WAITING else 0)
 
 
@@ -236,7 +246,7 @@ def _moving(case: _Case) -> FailedNode:
     case.this.turns.take(case.node)
     pods, there = case.pods, case.there
     moved = there.moved if there is not None else 0
-    found = max(moved + len(pods.movable), len(case.judged.ever))
+    found = max(moved + len(pods.movable), len(case.ever))
     if there is not None and there.state in _BEGUN:
         found = max(found, there.found)
     if failures := failed_ones(case.judged.moves, case.this.cluster.failures):

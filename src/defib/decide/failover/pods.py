@@ -147,10 +147,10 @@ def is_shared(modes: frozenset[str] | None) -> bool:
 
 def _to_read(pod: Pod, wish: Wish, claims: Claims) -> dict[str, ReadClaim]:
     """Claims of which nothing is known yet, where it depends on them alone."""
-    known = {f"{pod.namespace}/{claim}": frozenset({"ReadWriteMany"}) for claim in pod.claims}
-    if needs_proof(pod, wish, known):
+    keys = [f"{pod.namespace}/{claim}" for claim in pod.claims]
+    if not wish.accepts or needs_proof(pod, wish, {key: claims.get(key, SHARED_MODES) for key in keys}):
         return {}
-    return {key: ReadClaim(*key.split("/", 1)) for key in known if key not in claims}
+    return {key: ReadClaim(*key.split("/", 1)) for key in keys if key not in claims}
 
 
 def _owner(pod: Pod) -> tuple[str, str]:

@@ -42,7 +42,9 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     look: Look
 
     def is_about(self, failed: Failed, wants: "Wants") -> bool:
-        return self.wants is wants and (self.failed.node.uid, self.failed.due) == (failed.node.uid, failed.due)
+        was, node = self.failed.node, failed.node
+        is_same_node = (was.uid, was.labels) == (node.uid, node.labels)  # by its labels they may select it
+        return self.wants is wants and is_same_node and self.failed.due == failed.due
 
 
 Wants = tuple[tuple[str, Policy], ...]
@@ -173,7 +175,7 @@ def _failed_nodes(served: list[Known], failing: Failing, now: datetime) -> tuple
     found: list[Failed] = []
     later: list[datetime] = []
     for node in nodes:
-        failures = {trigger: failure_of(node, policy, failing.seen[node.name]) for trigger, policy in triggers.items()}
+        failures = {trigger: failure_of(node, policy, failing) for trigger, policy in triggers.items()}
         known = {trigger: failure for trigger, failure in failures.items() if failure is not None}
         due = {trigger: failure for trigger, failure in known.items() if failure.at + triggers[trigger].dwell <= now}
         later += [failure.at + triggers[trigger].dwell for trigger, failure in known.items() if trigger not in due]

@@ -105,7 +105,8 @@ def is_same_failure(one: FailedNode, other: FailedNode) -> bool:
 
 def _kept(before: FailedNode | None, after: FailedNode) -> FailedNode:
     """Progress alone is no news: a write for every pod that leaves would cost more than moving them."""
-    return before if before is not None and not _is_news(before, after) else after
+    is_same = before is not None and before.taint == after.taint and not _is_news(before, after)
+    return before if before is not None and is_same else after
 
 
 def _is_news(before: FailedNode | None, after: FailedNode) -> bool:

@@ -57,7 +57,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(task: Task, pods: Mapping[str, Pod], cluster: Cluster, before: Judged | None) -> Judged:
-    """`before` spares work, and remembers what could be moved earlier on."""
+    """`before` spares work, and remembers what was moved earlier on."""
     if (
         before is not None
         and before.pods is pods
@@ -71,21 +71,14 @@ def judge(task: Task, pods: Mapping[str, Pod], cluster: Cluster, before: Judged 
     moves = tuple(_move(pod, task) for pod in found.movable)
     is_same_failure = before is not None and before.of[:2] == task.basis[:2] and before.of[3] == task.since
     ever = before.ever if before is not None and is_same_failure else frozenset()
-    judged = Judged(
-        pods=pods,
-        of=task.basis,
-        sorted=found,
-        moves=moves,
-        ever=ever | {pod.uid for pod in found.movable},
-    )
+    judged = Judged(pods=pods, of=task.basis, sorted=found, moves=moves, ever=ever)
     return msgspec.structs.replace(judged, modes=_modes(judged, cluster))
 
 
-def _modes(judged: Judged, cluster: Cluster) -> dict[str, frozenset[str] | None]:
-    """As they are known now; of those that could not be read, none."""
-    found: dict[str, frozenset[str] | None] = {claim: cluster.claims.get(claim) for claim in judged.sorted.claims}
-    failed = unreadable_claims(cluster.failures) & found.keys()
-    return found | dict.fromkeys(failed, frozenset[str]())
+def _modes(judged: Judged, cluster: Cluster) -> dict[str, tuple[frozenset[str] | None, bool]]:
+    """As they are known now, and whether they could not be read."""
+    failed = unreadable_claims(cluster.failures)
+    return {claim: (cluster.claims.get(claim), claim in failed) for claim in judged.sorted.claims}
 
 
 def _move(pod: Pod, task: Task) -> MovePod:

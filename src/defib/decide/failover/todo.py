@@ -17,8 +17,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     of: tuple[object, ...]  # what else it depends on
     sorted: Sorted
     moves: tuple[MovePod, ...]
-    modes: Mapping[str, frozenset[str] | None] = {}  # of claims, as they were known
-    ever: frozenset[str] = frozenset()  # UIDs of all that could be moved in the course of this failure
+    modes: Mapping[str, tuple[frozenset[str] | None, bool]] = {}  # of claims, as they were known, and if unreadable
+    ever: frozenset[str] = frozenset()  # UIDs of all that were to be moved in the course of this failure
 
 
 class Todo(msgspec.Struct, frozen=True, kw_only=True):

@@ -115,7 +115,7 @@ def is_out(entry: FailedNode, node: Node | None) -> bool:
     """Whether it is the same node, and still not to be relied on, in whatever way."""
     if node is None or node.uid != entry.uid:
         return False
-    return node.ready != "True" or (entry.taint != "" and bool(node.taints_among(("*",))))
+    return node.ready != "True" or (entry.taint != "" and bool(node.taints_among((entry.taint,))))
 
 
 def is_still_so(entry: FailedNode, node: Node | None) -> bool:

@@ -236,6 +236,15 @@ def written(item: Unstructured, action: Action) -> Unstructured:
     return item
 
 
+def outcome(cluster: Cluster, plan: Failover) -> Any:
+    """What is to be done, and how it stands then. Only who has looked before can count pods that came and went since."""
+    deeds = [one for one in plan.actions if not isinstance(one, ReportRemediation) or one.target.kind != POLICY]
+    policies: Any = after(cluster, plan).others.get(POLICIES, {})
+    entries = [(key, entry) for key, item in policies.items() for entry in read_policy_status(item).nodes or ()]
+    stands = [(key, change(entry, found=0, moved=0, message="")) for key, entry in entries]
+    return deeds, stands, plan.nodes, plan.moments, plan.claims
+
+
 # Of policies.
 
 

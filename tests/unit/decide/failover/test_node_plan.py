@@ -20,6 +20,7 @@ from tests.unit.decide.failover.failovers import (
     after,
     change,
     entry_of,
+    go_on,
     moved,
     plan_of,
     status_of,
@@ -151,3 +152,28 @@ def test_a_node_whose_clock_is_ahead_is_one_failure_all_the_while() -> None:
         story.look(*WEB)
         assert moved(story.plan) == [pod.name for pod in WEB]
     assert numbers(story.look()) == ("Moved", 4, 4, 0, 0)
+
+
+def test_what_has_gone_by_itself_while_all_was_held_does_not_count_when_the_rest_is_moved() -> None:
+    story = Story(*WEB)
+    story.look(*WEB, **DOUBT)
+    story.look(*WEB[2:], **DOUBT)
+    assert numbers(story.look(*WEB[2:], doubts=())) == ("Moving", 2, 0, 0, 0)
+    assert numbers(story.look()) == ("Moved", 2, 2, 0, 0)
+
+
+def test_pods_that_come_while_others_leave_count_too() -> None:
+    story = Story(*WEB)
+    story.look(*WEB)
+    assert numbers(story.look(*WEB[3:], a_pod("late-1"))) == ("Moving", 5, 0, 0, 0)
+    assert numbers(story.look(a_pod("late-2"))) == ("Moving", 6, 0, 0, 0)
+    assert numbers(story.look()) == ("Moved", 6, 6, 0, 0)
+
+
+def test_a_pod_belongs_to_the_next_policy_when_the_first_no_longer_selects_its_node() -> None:
+    first = a_policy("a", dwell="1h", nodeSelector={"matchLabels": {"pool": "x"}})
+    cluster, plan = go_on(a_fleet([first, a_policy("b")], a_failed_node(labels={"pool": "x"}), pods=WEB), passes=3)
+    assert moved(plan) == [], "it still waits"
+    other = {**cluster.nodes, "n1": a_failed_node(labels={"pool": "y"})}
+    _, plan = go_on(change(cluster, nodes=other), plan, passes=2)
+    assert moved(plan) == [pod.name for pod in WEB]

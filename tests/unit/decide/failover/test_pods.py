@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from defib.decide.failover.pods import Claims, Sorted, is_shared, needs_proof, sort_pods, why_it_stays
+from defib.decide.failover.pods import ClaimFacts, Claims, Sorted, is_shared, needs_proof, sort_pods, why_it_stays
 from defib.model.action import ReadClaim
 from defib.model.incident import Grade
 from defib.model.meta import Meta, OwnerReference
@@ -35,8 +35,11 @@ NOTHING_READ: Claims = {}
 ONLY_DB = Selector((Requirement("tier", "In", frozenset({"db"})),))
 
 
-def sort(*pods: Pod, wish: Wish = WHOLE_NODE, claims: Claims = NOTHING_READ) -> Sorted:
-    return sort_pods(pods, wish, failed_at=FAILED_AT, claims=claims)
+def sort(
+    *pods: Pod, wish: Wish = WHOLE_NODE, claims: Claims = NOTHING_READ, unreadable: frozenset[str] = frozenset()
+) -> Sorted:
+    facts = ClaimFacts(claims=claims, unreadable=unreadable)
+    return sort_pods(pods, wish, failed_at=FAILED_AT, facts=facts)
 
 
 def names(pods: tuple[Pod, ...]) -> list[str]:
@@ -57,6 +60,7 @@ def test_a_pod_that_its_controller_replaces_by_a_copy_may_go(owner: tuple[str, s
     ("pod", "why"),
     [
         (a_pod("proxy-1", owner=DAEMON_SET), "of a DaemonSet"),
+        (a_pod("proxy-2", owner=("apps.kruise.io/v1alpha1", "DaemonSet")), "of a DaemonSet"),
         (a_pod("by-hand", owner=None), "without a controller that would make another one"),
         (a_pod("etcd-n1", owner=("v1", "Node"), annotations={MIRROR: "x"}), "static"),
         (a_pod("web-1", annotations={KEEP: ""}), "kept by the annotation defib.dev/keep"),
@@ -78,6 +82,8 @@ def test_some_pods_stay_whatever_anybody_wishes(pod: Pod, why: str, wish: Wish) 
     "pod",
     [
         a_pod("db-0", owner=STATEFUL_SET),
+        a_pod("old-0", owner=("apps/v1beta1", "StatefulSet")),
+        a_pod("kruise-0", owner=("apps.kruise.io/v1beta1", "StatefulSet")),
         a_pod("wiki-1", claims=["data"]),
         a_pod("cache-1", volumes=[{"name": "scratch", "ephemeral": {}}]),
         a_pod("old-1", volumes=[{"name": "lun", "iscsi": {"lun": 0}}]),
@@ -86,14 +92,14 @@ def test_some_pods_stay_whatever_anybody_wishes(pod: Pod, why: str, wish: Wish) 
     ids=lambda pod: pod.name,
 )
 def test_what_must_not_run_twice_waits_for_a_proof_whoever_asks(pod: Pod) -> None:
-    """I1."""
+    """I1: of whichever group its StatefulSet is, for others have made their own."""
     for wish in (WHOLE_NODE, CHOSEN, FORCED):
         assert sort(pod, wish=wish, claims={"apps/data": RWO}).waiting == (pod,)
         assert sort(pod, wish=wish).movable == ()
     assert sort(pod, wish=NO_PROOF).movable == (pod,), "somebody has said that it may"
 
 
-@pytest.mark.parametrize("owner", [JOB, CLUSTER, ("example.com/v1", "ReplicaSet"), ("example.com/v1", "StatefulSet")])
+@pytest.mark.parametrize("owner", [JOB, CLUSTER, ("example.com/v1", "ReplicaSet")])
 def test_pods_of_other_controllers_wait_unless_their_team_has_chosen_them(owner: tuple[str, str]) -> None:
     pod = a_pod("import-1", owner=owner)
     assert sort(pod).waiting == (pod,)
@@ -186,11 +192,25 @@ def test_only_a_claim_that_is_for_many_alone_is_shared(modes: tuple[str, ...] | 
 def test_a_claim_of_which_nothing_is_known_is_read_before_its_pod_is_moved() -> None:
     pod = a_pod("wiki-1", claims=["pages", "pictures"])
     found = sort(pod, claims={"apps/pages": RWX})
-    assert (found.waiting, found.unread) == ((pod,), (ReadClaim("apps", "pictures"),))
+    assert (found.unsure, found.unread) == ((pod,), (ReadClaim("apps", "pictures"),))
+    assert (found.movable, found.waiting) == ((), ())
     assert found.claims == {"apps/pages", "apps/pictures"}
     found = sort(pod, claims={"apps/pages": RWX, "apps/pictures": RWX})
     assert (found.movable, found.unread) == ((pod,), ())
     assert found.claims == {"apps/pages", "apps/pictures"}, "they are remembered for as long as it is there"
+
+
+def test_a_pod_with_a_claim_that_cannot_be_read_waits_and_the_claim_is_tried_again() -> None:
+    """As with one that is not there: nobody can say that it is shared."""
+    pod = a_pod("wiki-1", claims=["pages", "pictures"])
+    found = sort(pod, claims={"apps/pages": RWX}, unreadable=frozenset({"apps/pictures"}))
+    assert (found.unsure, found.waiting, found.unread) == ((), (pod,), (ReadClaim("apps", "pictures"),))
+
+
+def test_a_claim_of_which_nothing_is_known_holds_up_no_other_pod() -> None:
+    web, db, wiki = a_pod("web-1"), a_pod("db-0", owner=STATEFUL_SET), a_pod("wiki-1", claims=["data"])
+    found = sort(web, db, wiki)
+    assert (found.movable, found.waiting, found.unsure) == ((web,), (db,), (wiki,))
 
 
 def test_each_claim_is_read_once_however_many_pods_have_it() -> None:
@@ -204,20 +224,22 @@ def test_each_claim_is_read_once_however_many_pods_have_it() -> None:
         (a_pod("import-1", owner=JOB, claims=["data"]), WHOLE_NODE),
         (a_pod("old-1", claims=["data"], volumes=[{"name": "lun", "iscsi": {}}]), CHOSEN),
         (a_pod("wiki-1", claims=["data"]), NO_PROOF),
+        (a_pod("wiki-1", claims=["data", "own"]), CHOSEN),
         (a_pod("proxy-1", owner=DAEMON_SET, claims=["data"]), CHOSEN),
         (a_pod("wiki-1", claims=["data"], phase="Succeeded"), CHOSEN),
         (a_pod("wiki-1", claims=["data"], labels={"tier": "db"}), Wish(exclude=Exclusions(selector=ONLY_DB))),
     ],
 )
 def test_a_claim_is_not_read_where_nothing_depends_on_it(pod: Pod, wish: Wish) -> None:
-    assert sort(pod, wish=wish).unread == ()
+    found = sort(pod, wish=wish, claims={"apps/own": RWO})
+    assert (found.unread, found.unsure) == ((), ())
 
 
-def test_a_claim_that_is_gone_or_has_no_modes_is_shared_by_nobody() -> None:
+def test_a_claim_that_has_no_modes_is_shared_by_nobody() -> None:
     pod = a_pod("wiki-1", claims=["data"])
     assert sort(pod, claims={"apps/data": frozenset()}).waiting == (pod,)
     assert sort(pod, claims={"apps/data": frozenset()}).unread == ()
-    assert sort(pod, claims={"other/data": RWX}).waiting == (pod,), "that one is of another namespace"
+    assert sort(pod, claims={"other/data": RWX}).unsure == (pod,), "that one is of another namespace"
 
 
 # Selected, excluded, sorted.
@@ -269,7 +291,7 @@ def test_a_pod_that_no_exclusion_names_goes(exclude: Exclusions) -> None:
 def test_those_that_stay_are_counted_by_reason_the_commonest_first() -> None:
     owners = [None, DAEMON_SET, None]
     staying = [a_pod(f"p{place}", owner=owner) for place, owner in enumerate(owners)]
-    found = sort_pods([*staying, a_pod("web-1")], WHOLE_NODE, failed_at=T0 - timedelta(minutes=1), claims=NOTHING_READ)
+    found = sort_pods([*staying, a_pod("web-1")], WHOLE_NODE, failed_at=T0 - timedelta(minutes=1))
     assert names(found.movable) == ["web-1"]
     assert found.left == 3
     reasons = "2 without a controller that would make another one, 1 of a DaemonSet; apps/p0, apps/p2 would be lost"

@@ -238,8 +238,8 @@ def test_a_taint_drives_pods_out_gracefully_whatever_the_policy_says() -> None:
         cluster, _ = go_on(tainted_fleet(a_pod("web-1"), db, **spec))
         found = moves(plan_of(cluster))
         assert [(move.name, move.grace_seconds, move.taints) for move in found] == [
-            ("db-0", grace, ("*",)),
-            ("web-1", grace, ("*",)),
+            ("db-0", grace, (MAINTENANCE.key,)),
+            ("web-1", grace, (MAINTENANCE.key,)),
         ]
 
 
@@ -256,6 +256,28 @@ def test_who_tolerates_the_taint_stays() -> None:
     briefly = a_pod("web-4", tolerations=[Toleration(operator="Exists", toleration_seconds=30)])
     cluster, _ = go_on(tainted_fleet(*WEB, tolerant, briefly))
     assert moved(plan_of(cluster)) == ["web-1", "web-2", "web-4"]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_several_taints_all_must_be_tolerated_in_whichever_order_they_stand(turned: bool) -> None:
+    gpu = Taint(key="nvidia.com/gpu", effect="NoSchedule")
+    taints = (MAINTENANCE, gpu) if turned else (gpu, MAINTENANCE)
+    trains = a_pod("train-1", tolerations=[Toleration(key=gpu.key, operator="Exists")])
+    stays = a_pod("agent-1", tolerations=[Toleration(operator="Exists")])
+    node = tainted(a_node("n1", since=FAILED_AT), *taints)
+    cluster, _ = go_on(a_fleet(a_policy(taints=["*"]), node, pods=[trains, stays]))
+    assert moved(plan_of(cluster)) == ["train-1"]
+    cluster, _ = go_on(a_fleet(a_policy(taints=[gpu.key]), node, pods=[trains, stays]))
+    assert moved(plan_of(cluster)) == [], "it does not mind the only one that counts"
+
+
+@pytest.mark.parametrize("what", ["unreachable", "not-ready"])
+def test_any_taint_is_none_of_those_that_a_failed_node_has_for_a_moment_longer(what: str) -> None:
+    """After a short partition all would leave a node that is well."""
+    taint = Taint(key=f"node.kubernetes.io/{what}", effect="NoExecute", time_added=FAILED_AT)
+    assert plan_of(tainted_fleet(taint=taint)).nodes == frozenset()
+    node = tainted(a_node("n1", since=FAILED_AT), taint)
+    assert plan_of(a_fleet(a_policy(taints=[taint.key]), node, pods=WEB)).nodes == {"n1"}, "who names it means it"
 
 
 @pytest.mark.parametrize("effect", ["PreferNoSchedule", ""])

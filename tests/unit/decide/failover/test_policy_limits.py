@@ -105,11 +105,30 @@ def test_while_nodes_are_out_of_sight_nothing_is_concluded() -> None:
 
 def test_pods_that_were_lost_out_of_sight_are_not_deleted_from_memory() -> None:
     cluster, plan = go_on(a_fleet(a_policy(), pods=WEB), passes=2)
-    for since in (T0, T0 - MINUTE):
-        blind = change(cluster, blind=(Blindness(pods_on("n1"), since, "refused"),))
-        unseen = plan_of(blind, plan)
-        assert (unseen.actions, unseen.nodes) == ((), frozenset({"n1"}))
-        assert plan_of(blind).actions == (), "what stands written stays"
+    blind = change(cluster, blind=(Blindness(pods_on("n1"), T0, "refused"),))
+    unseen = plan_of(blind, plan)
+    assert (unseen.actions, unseen.nodes) == ((), frozenset({"n1"}))
+    assert plan_of(blind).actions == (), "what stands written stays"
+
+
+def test_who_would_move_pods_that_nobody_can_see_is_told_when_it_lasts() -> None:
+    """All is not quiet just because nobody knows which pods there are."""
+    nobody_knows = (Blindness(pods_on("n1"), T0 - MINUTE, "forbidden"),)
+    policies = [
+        a_policy(),
+        a_policy("yet-to-come", dwell="1h"),
+        a_policy("elsewhere", nodeSelector={"matchLabels": {"a": "b"}}),
+    ]
+    cluster, plan = go_on(a_fleet(policies, pods=WEB, blind=nobody_knows))
+    assert (moved(plan), plan.nodes, settled(cluster)) == ([], frozenset({"n1"}), ("False", "SelfDoubt"))
+    entry = entry_of(cluster)
+    assert entry is not None
+    assert (entry.state, entry.message) == (State.HELD, "the pods of node n1 are out of sight: forbidden")
+    assert settled(cluster, "yet-to-come") == settled(cluster, "elsewhere") == ("True", "Quiet")
+    _, plan = go_on(cluster, plan)
+    assert (plan.actions, plan.moments[0] is not None) == ((), True), "it is said once, and looked at again"
+    _, plan = go_on(change(cluster, blind=()), plan, passes=2)
+    assert moved(plan) == ["web-1", "web-2"]
 
 
 # How many nodes at a time.

@@ -8,10 +8,10 @@ import pytest
 from defib.decide.failover.policy_status import Known, being_written, left_alone, read_known, report_policy
 from defib.decide.failover.reading import read_policy
 from defib.decide.rules import FailoverRules
-from defib.model.action import ReportRemediation, TellEvent
+from defib.model.action import Failure, ReportRemediation, TellEvent
 from defib.model.cluster import Cluster
 from defib.model.failover_policy import MOST_NODES, POLICY, FailedNode, PolicyStatus, State, read_policy_status
-from tests.builders import HOUR, T0
+from tests.builders import HOUR, SECOND, T0
 from tests.unit.decide.failover.failovers import FAILED_AT, a_failover, a_policy, change, written
 
 NOW = Cluster(now=T0)
@@ -180,8 +180,27 @@ def test_what_is_under_way_is_read_as_it_will_stand() -> None:
     writing = report(known(), an_entry(begun=True))
     assert writing is not None
     other = change(writing, target=change(writing.target, kind=a_kind()))
-    (status,) = being_written(change(NOW, underway=(writing, other)))
+    (status,) = being_written(change(NOW, underway=(writing, other)), ())
     assert status.nodes == [an_entry(begun=True)]
+    assert being_written(NOW, (writing,)) == []
+
+
+def test_what_was_given_up_may_be_written_yet() -> None:
+    """I3: the API server may get to it later, and then that node has its place."""
+    lost = report(known(), an_entry(begun=True))
+    assert lost is not None
+    other = change(lost, target=change(lost.target, kind=a_kind()))
+    failed = {lost.key: Failure(why="no answer", times=1, again_in=SECOND)}
+    (status,) = being_written(change(NOW, failures=failed), (lost, other))
+    assert status.nodes == [an_entry(begun=True)]
+
+
+def test_a_node_that_counts_as_failed_for_another_taint_is_written_anew_and_nobody_is_told_again() -> None:
+    """It keeps its place by that."""
+    written = {"nodes": [{"name": "n1", "state": "Moved", "taint": "a", "begun": True}]}
+    writing = report(known(a_policy(status=written)), FailedNode(name="n1", state=State.MOVED, taint="b", begun=True))
+    assert writing is not None
+    assert ([entry["taint"] for entry in writing.status["nodes"]], writing.tells) == (["b"], ())
 
 
 def a_kind() -> Any:
