@@ -224,8 +224,10 @@ def _plan_one(order: Order, report: Report, incident: NodeIncident | None, this:
     so = said(case)
     begins = row is not None and row.target is Phase.LOOKING and incident.spec.control_plane
     actions: tuple[Action, ...] = (_enter(case, row, so),) if row is not None else _go_on(case, so)
+    # What waits for a person is let go when that is wanted; not when it goes on in this very pass.
+    goes_on = row is not None and incident.status.phase is Phase.NEEDS_PERSON
     return Fencing(
-        actions=(*actions, *_lock(case, this.rules, row), *report(incident, so)),
+        actions=(*actions, *_lock(case, this.rules, row), *(() if goes_on else report(incident, so))),
         nodes=frozenset({order.node}) if order.node and incident.status.phase in _FREEING else frozenset(),
         wake_at=wake_at(case) if row is None else None,
         begins=order.node if begins else "",
