@@ -241,6 +241,7 @@ FAILED = FailedNode(
     name="n" * 253,
     uid="u" * 36,
     not_ready_since=T0,
+    taint=f"{'t' * 253}/{'t' * 63}",
     state=State.WAITING,
     found=250,
     moved=200,
