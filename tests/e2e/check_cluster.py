@@ -30,7 +30,8 @@ from testbed.cluster import ControlPlane
 from testbed.programs import Programs
 from testbed.settings import Settings
 from tests.contract.api_server.steps import eventually, install, raw
-from tests.e2e.audit import ACCOUNT, Request, audited, requests_of
+from tests.e2e.audit import Request, audited, requests_of
+from tests.e2e.rights import may, until_allowed
 
 Body = dict[str, Any]
 
@@ -110,20 +111,10 @@ class CheckCluster:
         await self.client.patch(CLUSTER_ROLES.at(f"{name.lower()}-ext-remediation"), role)
 
     async def may(self, verb: str, what: str, namespace: str) -> bool:
-        """What the API server says of the operator's account."""
-        resource, _, group = what.partition(".")
-        asked = {"verb": verb, "resource": resource, "group": group, "namespace": namespace}
-        body = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SubjectAccessReview",
-            "spec": {"resourceAttributes": asked, "user": ACCOUNT},
-        }
-        review = await raw(self.client, "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
-        allowed: bool = review["status"]["allowed"]
-        return allowed
+        return await may(self.client, verb, what, namespace)
 
     async def wait_for(self, verb: str, what: str, namespace: str) -> None:
-        await eventually(lambda: self.may(verb, what, namespace), within=PATIENCE_SECONDS)
+        await until_allowed(self.client, verb, what, namespace, within=PATIENCE_SECONDS)
 
     async def add_template(self, name: str, *, many: bool = False, spec: Any = None) -> None:
         kind = templates(name.partition("-")[0].capitalize())

@@ -26,9 +26,10 @@ from testbed.cluster import ControlPlane
 from testbed.programs import Programs
 from testbed.settings import Settings
 from tests.contract.api_server.steps import raw
-from tests.e2e.audit import ACCOUNT, audited, requests_of
+from tests.e2e.audit import audited, requests_of
 from tests.e2e.check_cluster import OPERATOR_LOG
 from tests.e2e.hollow_cluster import SETTINGS, TIMERS, HollowCluster, eventually, hollow_cluster
+from tests.e2e.rights import until_allowed
 
 Body = dict[str, Any]
 
@@ -215,21 +216,5 @@ async def failover_cluster(
         cluster = FailoverCluster(hollow)
         await cluster.kubectl("apply", *(option for file in FILES for option in ("-f", str(DEPLOY / file))))
         for right in RIGHTS:
-            await _until_allowed(cluster, *right)
+            await until_allowed(cluster.client, *right)
         yield cluster
-
-
-async def _until_allowed(cluster: FailoverCluster, verb: str, what: str, namespace: str) -> None:
-    resource, _, group = what.partition(".")
-    asked = {"verb": verb, "resource": resource, "group": group, "namespace": namespace}
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {"resourceAttributes": asked, "user": ACCOUNT},
-    }
-
-    async def allowed() -> bool:
-        review = await raw(cluster.client, "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
-        return bool(review["status"]["allowed"])
-
-    await eventually(allowed)

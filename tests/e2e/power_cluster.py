@@ -36,11 +36,11 @@ from testbed.certificates import Authority
 from testbed.cluster import ControlPlane
 from testbed.programs import Programs
 from testbed.settings import Settings
-from tests.contract.api_server.steps import raw
 from tests.contract.power.subjects import serving_tls
-from tests.e2e.audit import ACCOUNT, audited
+from tests.e2e.audit import audited
 from tests.e2e.check_cluster import OPERATOR_LOG
 from tests.e2e.hollow_cluster import SETTINGS, TIMERS, HollowCluster, eventually, hollow_cluster
+from tests.e2e.rights import until_allowed
 
 Body = dict[str, Any]
 
@@ -261,21 +261,5 @@ async def power_cluster(programs: Programs, policy: Path, *manager: str) -> Asyn
             cluster.places["fence-agent"][machine.name] = {"options": {"ipport": str(lan.port)}}
             await cluster.write_secret(machine.name, password=machine.bmc.password)
         for right in RIGHTS:
-            await _until_allowed(cluster, *right)
+            await until_allowed(cluster.client, *right)
         yield cluster
-
-
-async def _until_allowed(cluster: PowerCluster, verb: str, what: str, namespace: str) -> None:
-    resource, _, group = what.partition(".")
-    asked = {"verb": verb, "resource": resource, "group": group, "namespace": namespace}
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {"resourceAttributes": asked, "user": ACCOUNT},
-    }
-
-    async def allowed() -> bool:
-        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-        return bool((await raw(cluster.client, "POST", path, body))["status"]["allowed"])
-
-    await eventually(allowed)

@@ -27,6 +27,7 @@ from testbed.programs import Programs
 from testbed.settings import Settings
 from tests.contract.api_server.steps import raw
 from tests.e2e.hollow_cluster import SETTINGS, HollowCluster, eventually, hollow_cluster
+from tests.e2e.rights import until_allowed
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(90, func_only=True), pytest.mark.asyncio(loop_scope="module")]
 
@@ -52,7 +53,7 @@ async def cluster(programs: Programs) -> AsyncIterator[HollowCluster]:
             ("watch", "configmaps", "defib-system"),
             ("create", "events", "default"),
         ):
-            await until_allowed(cluster, verb, what, namespace)
+            await until_allowed(cluster.client, verb, what, namespace, within=PATIENCE_SECONDS)
         yield cluster
 
 
@@ -64,23 +65,6 @@ async def kubectl(cluster: HollowCluster, *arguments: str) -> str:
         said, _ = await process.communicate()
     assert process.returncode == 0, said.decode()
     return said.decode()
-
-
-async def until_allowed(cluster: HollowCluster, verb: str, what: str, namespace: str) -> None:
-    """Roles come into force a moment after they were written, and added up ones another moment later."""
-    resource, _, group = what.partition(".")
-    asked = {"verb": verb, "resource": resource, "group": group, "namespace": namespace}
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {"resourceAttributes": asked, "user": ACCOUNT},
-    }
-
-    async def allowed() -> bool:
-        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-        return bool((await raw(cluster.client, "POST", path, body))["status"]["allowed"])
-
-    await eventually(allowed, within=PATIENCE_SECONDS)
 
 
 async def account(cluster: HollowCluster) -> Path:

@@ -10,6 +10,16 @@ from defib.model.cluster import CONFIG_MAPS, HEARTBEAT_NAMESPACE, Cluster, Serve
 from defib.model.health_check import Check
 from defib.model.lock import ends_at
 
+BRAKE, SELF_DOUBT = "Brake", "SelfDoubt"  # the two that hold back whatever destroys, for as long as they last
+
+
+def why_held(needed: frozenset[str], cluster: Cluster, rules: Rules) -> tuple[str, str]:
+    """Why nothing destructive may be done now by whoever must see these: a word and a sentence, or nothing twice."""
+    if why := brake_reason(cluster, rules):
+        return BRAKE, f"the brake is on: {why}"
+    why = doubts_about(needed, cluster)
+    return (SELF_DOUBT, f"we do not trust our own sight: {why}") if why else ("", "")
+
 
 def doubts(check: Check, ground: Ground) -> str:
     """Why what we see may not be so; empty when there is no reason to doubt."""

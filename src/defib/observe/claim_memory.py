@@ -1,4 +1,4 @@
-"""The access modes of claims that pods of failed nodes use. They never change, so each is read once and kept while needed."""
+"""The access modes of claims that pods of failed nodes use: each is read once, and kept while it is needed."""
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType

@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
+from defib.decide.doubt import SELF_DOUBT
 from defib.decide.failover.failing import Failure
 from defib.decide.failover.pods import Sorted
-from defib.decide.failover.policy_status import Known
+from defib.decide.failover.policy_status import MESSAGE_MAX, Known
 from defib.decide.failover.sight import Task, failed_ones, judge
 from defib.decide.failover.todo import Judged
 from defib.decide.failover.turns import Held, Turns
@@ -20,9 +21,7 @@ from defib.model.node import Node, Taint
 from defib.model.pod import Pod, pods_on
 from defib.model.pod_failover import Wish
 
-MESSAGE_MAX = 1024
 CLAIMS_WITHIN = timedelta(seconds=2)
-SELF_DOUBT = "SelfDoubt"
 _BEGUN = (State.MOVING, State.FAILING)
 
 Trigger = tuple[Any, ...]

@@ -7,9 +7,9 @@ from functools import cache
 import msgspec
 
 from defib.decide.check_plan import CheckPlan
-from defib.decide.doubt import brake_reason, doubts_about
+from defib.decide.doubt import why_held
 from defib.decide.failover.policies import NO_POLICIES, Policies, plan_policies
-from defib.decide.failover.remediation import BRAKE, SELF_DOUBT, plan_remediation
+from defib.decide.failover.remediation import plan_remediation
 from defib.decide.failover.todo import NOTHING as NOTHING_TO_DO
 from defib.decide.failover.todo import Todo, together
 from defib.decide.rules import Rules
@@ -47,7 +47,7 @@ NOTHING = Failover()
 def plan_failover(
     cluster: Cluster, rules: Rules, checks: Mapping[str, CheckPlan], before: Failover = NOTHING
 ) -> Failover:
-    """`before` spares work and changes nothing."""
+    """`before` spares work; beyond that it only remembers when a node was first seen to have failed, and what was moved."""
     followed = [cluster.kinds.get(kind) for kind in (REMEDIATION, POLICY)]
     needed = {"nodes", "heartbeats", "configmaps", *(one.collection for one in followed if isinstance(one, Served))}
     needed |= {"locks", medik8s.CHECKS} - cluster.absent.keys()  # where there are any, they have their say
@@ -55,10 +55,7 @@ def plan_failover(
     @cache
     def hold() -> tuple[str, str]:
         """The same for all, and dear: asked for once."""
-        if why := brake_reason(cluster, rules):
-            return BRAKE, f"the brake is on: {why}"
-        why = doubts_about(frozenset(needed), cluster)
-        return (SELF_DOUBT, f"we do not trust our own sight: {why}") if why else ("", "")
+        return why_held(frozenset(needed), cluster, rules)
 
     items = sorted(cluster.every(REMEDIATION), key=lambda one: one.key)
     return Failover(

@@ -25,7 +25,7 @@ TAINTED_WITHIN = timedelta(seconds=5)
 # With one of these Kubernetes keeps pods away from a node that is not ready.
 _KEEPING_AWAY = tuple(Taint(key=key, effect="NoSchedule") for key in NOT_READY_TAINTS)
 _REPLACED_BY_COPIES = (("apps/v1", "ReplicaSet"), ("v1", "ReplicationController"))
-_STATEFUL, _OF_EVERY_NODE = "StatefulSet", "DaemonSet"  # of whichever group: others have made their own of both
+_STATEFUL = "StatefulSet"  # of whichever group: others have made their own
 
 Claims = Mapping[str, frozenset[str]]
 """The access modes of claims, by namespace and name, as far as they were read."""
@@ -111,7 +111,7 @@ def why_it_stays(pod: Pod, wish: Wish, failed_at: datetime) -> str:
     reasons = (
         (pod.is_mirror, "static"),
         (pod.controller is None, "without a controller that would make another one"),
-        (_owner(pod)[1] == _OF_EVERY_NODE, "of a DaemonSet"),
+        (pod.is_of_daemon_set, "of a DaemonSet"),
         (bool(excluded), f"excluded (exclude.{excluded})"),
         (KEEP in pod.annotations, f"kept by the annotation {KEEP}"),
         (_does_not_mind(pod, failed_at), "placed there since the node failed"),
@@ -142,7 +142,7 @@ def needs_proof(pod: Pod, wish: Wish, claims: Claims) -> bool:
 
 
 def is_shared(modes: frozenset[str] | None) -> bool:
-    return bool(modes) and modes is not None and modes <= SHARED_MODES
+    return modes is not None and frozenset() < modes <= SHARED_MODES
 
 
 def _to_read(pod: Pod, wish: Wish, claims: Claims) -> dict[str, ReadClaim]:

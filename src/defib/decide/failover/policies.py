@@ -4,7 +4,8 @@
                                                  │ brake, doubt, budget: Held, and told why
                                                  └ pods that must not run twice: WaitingForProof
 
-Nothing depends on having seen a node fail: what counts is how it is now, and what stands in the policies.
+Nothing depends on having seen a node fail: what counts is how it is now, and what stands in the policies. Only where a
+node does not say since when, or says what cannot be, it counts from when it was first seen so.
 """
 
 from collections.abc import Mapping
@@ -13,8 +14,9 @@ from datetime import datetime, timedelta
 import msgspec
 
 from defib.decide.check_plan import CheckPlan
+from defib.decide.doubt import SELF_DOUBT
 from defib.decide.failover.failing import Failing, failure_of, look_for_failed
-from defib.decide.failover.node_plan import SELF_DOUBT, Failed, Look, Pass, is_about, plan_node, plan_unseen, trigger_of
+from defib.decide.failover.node_plan import Failed, Look, Pass, is_about, plan_node, plan_unseen, trigger_of
 from defib.decide.failover.policy_status import Known, being_written, left_alone, read_known, report_policy
 from defib.decide.failover.reading import read_policy
 from defib.decide.failover.remediation import Hold
@@ -52,7 +54,7 @@ Wants = tuple[tuple[str, Policy], ...]
 
 
 class Policies(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do, and what is remembered until the next pass, which spares work and changes nothing."""
+    """What to do, and what is remembered until the next pass. Most of that only spares work."""
 
     todo: Todo = NOTHING
     known: Mapping[str, Known] = {}

@@ -14,6 +14,7 @@ from datetime import datetime
 
 import msgspec
 
+from defib.decide.doubt import SELF_DOUBT
 from defib.decide.entries import target
 from defib.decide.failover.pods import Sorted
 from defib.decide.failover.reading import read_wish
@@ -39,8 +40,6 @@ FINISHED = "RemediationFinished"
 TIMED_OUT = "RemediationTimedOut"
 NODE_NOT_FOUND = "NodeNotFound"
 NODE_READY = "NodeReady"
-BRAKE = "Brake"
-SELF_DOUBT = "SelfDoubt"
 DELETION_FAILED = "DeletionFailed"
 INVALID = "InvalidSpec"
 PROOF_NEEDED = "ProofNeeded"  # by which a NodeHealthCheck goes on to its next step at once

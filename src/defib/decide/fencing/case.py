@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from defib.decide.doubt import BRAKE, SELF_DOUBT
 from defib.decide.fencing.hosts import host_on, is_let_go, stays_off
-from defib.decide.fencing.order import BRAKE, SELF_DOUBT, Obstacle, Order
+from defib.decide.fencing.order import Obstacle, Order
 from defib.decide.fencing.proofs import BMO_POLL, CLOCKS_DIFFER, confirmation_of, proof_of, written
 from defib.model.cluster import Cluster, Served
 from defib.model.health_check import KindRef

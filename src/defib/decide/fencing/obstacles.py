@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from defib.decide.doubt import brake_reason, doubts_about
-from defib.decide.fencing.order import BRAKE, SELF_DOUBT, Obstacle, Order
+from defib.decide.doubt import why_held
+from defib.decide.fencing.order import Obstacle, Order
 from defib.decide.ground import is_control_plane, machines_out, survey
 from defib.decide.quorum import quorum_gate
 from defib.decide.rules import Rules
@@ -19,10 +19,8 @@ _NEEDED = frozenset({"nodes", "heartbeats", "configmaps", INCIDENTS})
 
 def hold_of(cluster: Cluster, rules: Rules) -> Obstacle | None:
     """Why nothing destructive may be done now, to whichever machine."""
-    if why := brake_reason(cluster, rules):
-        return Obstacle(BRAKE, f"the brake is on: {why}")
-    why = doubts_about(_NEEDED, cluster)
-    return Obstacle(SELF_DOUBT, f"we do not trust our own sight: {why}") if why else None
+    reason, message = why_held(_NEEDED, cluster, rules)
+    return Obstacle(reason, message) if reason else None
 
 
 def lock_of(order: Order, cluster: Cluster, rules: Rules) -> Lease | None:

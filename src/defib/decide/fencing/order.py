@@ -10,8 +10,6 @@ from defib.model.incident import Cause, NodeIncident
 from defib.model.power import PowerPath
 from defib.model.power_cycle import Policy
 
-BRAKE, SELF_DOUBT = "Brake", "SelfDoubt"  # the two that hold back whatever destroys, for as long as they last
-
 
 class Obstacle(msgspec.Struct, frozen=True):
     """Why something cannot begin, or go on: a word that stays the same, and a sentence for a person."""

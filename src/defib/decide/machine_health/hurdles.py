@@ -6,9 +6,9 @@ from functools import cached_property
 
 import msgspec
 
-from defib.decide.doubt import brake_reason, doubts_about
+from defib.decide.doubt import BRAKE, SELF_DOUBT, brake_reason, doubts_about
 from defib.decide.fencing.machines import machines_in
-from defib.decide.fencing.order import BRAKE, SELF_DOUBT, Obstacle
+from defib.decide.fencing.order import Obstacle
 from defib.decide.ground import CONTROL_PLANE_LABELS, control_plane_out, survey
 from defib.decide.machine_health.care import Care, care_for, remediations
 from defib.decide.machine_health.verdicts import Verdict

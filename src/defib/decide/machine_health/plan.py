@@ -10,9 +10,10 @@ from datetime import datetime
 
 import msgspec
 
+from defib.decide.doubt import SELF_DOUBT
 from defib.decide.fencing.kinds import MACHINE_HEALTH_CHECKS, items_of, to_ask_for
 from defib.decide.fencing.machines import Machine, machines_in
-from defib.decide.fencing.order import SELF_DOUBT, Obstacle
+from defib.decide.fencing.order import Obstacle
 from defib.decide.machine_health.budget import Budget
 from defib.decide.machine_health.care import Care, care_for, care_in
 from defib.decide.machine_health.cures import cure_for, ending
