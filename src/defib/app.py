@@ -4,7 +4,6 @@ Observing, deciding and acting know nothing of each other; they meet here.
 """
 
 import asyncio
-import os
 from collections import deque
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
@@ -12,12 +11,12 @@ from typing import Any, NoReturn
 import msgspec
 import structlog
 
-from defib import __version__
 from defib.act.executor import Executor, Hooks, Terms
 from defib.act.outcome import Done, Failed, Outcome, Stale
 from defib.announcements import Announcements
-from defib.clock import Clock, SystemClock
+from defib.clock import Clock
 from defib.config import Settings
+from defib.coordinate.leadership import Alone, Leadership
 from defib.decide.changes import Change, What, changes
 from defib.decide.defaults import NotNeeded, NotPossible, default_check, news_of
 from defib.decide.doubt import brake_reason
@@ -29,7 +28,6 @@ from defib.gauges import Gauges, series_of
 from defib.kube.client import Answer, Client, Scope
 from defib.kube.discovery import Discovery
 from defib.kube.errors import Forbidden, KubeError
-from defib.kube.http import connect
 from defib.kube.kinds import CONFIG_MAPS, LEASES, NODE_HEALTH_CHECKS, NODE_INCIDENTS, NODES, Kind
 from defib.kube.limits import Limits
 from defib.kube.transport import Request, Transport
@@ -62,11 +60,13 @@ from defib.observe.trigger import Trigger
 from defib.observe.watch import Patience
 from defib.power.registry import Drivers
 from defib.telemetry.metrics import Metrics
-from defib.web.server import CannotListen, Probes, overdue, serving
+from defib.web.server import Probes, overdue
 
 log = structlog.get_logger("app")
 
 FIRST_CONTACT_SECONDS = 10.0
+FINISH_SECONDS = 10.0  # what was begun has this long to end before the lock is given back
+CATCH_UP_SECONDS = 10.0
 STORY_LENGTH = 100
 SETTLE_PASSES = 3.0  # after a change others get so many times the length of a pass: it is a quarter of the time at most
 DEFAULT_CHECK_ADVICE = (
@@ -120,7 +120,7 @@ class Operator:
         self._api_health = ApiHealth()
         self._steadiness = Steadiness(clock.now(), clock.monotonic())
         self._rules = rules_of(settings)
-        self._mandate = Mandate("alone")  # one replica: nobody else could have it
+        self.leadership: Leadership = Alone()
         self._has_seen_all = False
         self._own = NO_WORK
         self._needs_default = settings.default_check == "on"  # until that is settled, once
@@ -164,10 +164,26 @@ class Operator:
             group.create_task(self._cache.run(), name="cache")
             group.create_task(self._remediators.run(), name="remediators")
             group.create_task(self._executor.run(), name="executor")
+            group.create_task(self.leadership.run(), name="leadership")
             group.create_task(self._passes(), name="passes")
+
+    async def finish(self) -> bool:
+        """Begin nothing more, and end what was begun, so that another replica can go on; whether all has ended."""
+        return await self._executor.finish(FINISH_SECONDS)
 
     async def close(self) -> None:
         await self._client.close()
+
+    # What is led: who leads it, and what it must know before it acts.
+
+    def notice(self) -> None:
+        self._trigger.changed()
+
+    async def catch_up(self) -> None:
+        await self._cache.refresh(CATCH_UP_SECONDS)
+
+    def is_busy(self, mandate: Mandate) -> bool:
+        return self._executor.is_busy(mandate)
 
     def probes(self) -> Probes:
         return Probes(not_alive=self._not_alive, not_ready=self._not_ready, scrape=self._metrics.render)
@@ -225,7 +241,7 @@ class Operator:
         ours = (*plan.actions, *self._default_check(cluster)) if self._settings.health_checks == "on" else ()
         actions = (*ours, *own.actions)
         if self._settings.watch_only == "off":
-            self._executor.carry_out(actions, self._mandate)
+            self._executor.carry_out(actions, self.leadership.permit)
         for moment in filter(None, (plan.wake_at, *own.moments)):
             self._trigger.wake_at(started + max((moment - cluster.now).total_seconds(), 0.0))
         self._trigger.wake_at(self._executor.next_retry)
@@ -253,14 +269,14 @@ class Operator:
         if self._cache.note(kind, item):
             self._trigger.changed()
 
-    def _ended(self, action: Action, outcome: Outcome) -> None:
+    def _ended(self, action: Action, outcome: Outcome, mandate: Mandate) -> None:
         match action, outcome:
             case WriteStatus() | ReportRemediation(), Done():
-                self._written(action)
+                self._written(action, mandate)
             case StartRemediation(), Done():
                 self._metrics.started(action.check)
             case AddDefaultCheck(), Done() | Stale():
-                self._settled_default(outcome)
+                self._settled_default(outcome, mandate)
             case MarkRemediation(), Done() if medik8s.OLD_REMEDIATION in action.annotations:
                 self._metrics.old(action.node)
             case MovePod() | FreePod(), Done():
@@ -271,8 +287,8 @@ class Operator:
         if not isinstance(action, TellEvent):
             self._trigger.changed()
 
-    def _written(self, action: WriteStatus | ReportRemediation) -> None:
-        self._executor.tell(action.tells, self._mandate)
+    def _written(self, action: WriteStatus | ReportRemediation, mandate: Mandate) -> None:
+        self._executor.tell(action.tells, mandate)
         if isinstance(action, WriteStatus):
             for one in action.ended:
                 self._metrics.ended(one.node, one.namespace, one.kind, one.seconds, action.check)
@@ -284,14 +300,14 @@ class Operator:
         seconds = max((self._clock.now() - action.since).total_seconds(), 0.0) if action.since is not None else None
         self._metrics.pod_moved("forced" if action.grace_seconds == 0 else "graceful", seconds)
 
-    def _settled_default(self, outcome: Done | Stale) -> None:
+    def _settled_default(self, outcome: Done | Stale, mandate: Mandate) -> None:
         self._needs_default = False
         if isinstance(outcome, Done) and outcome.result is not None:
-            self._executor.tell([news_of(outcome.result, self._clock.now())], self._mandate)
+            self._executor.tell([news_of(outcome.result, self._clock.now())], mandate)
 
     def _not_alive(self) -> tuple[str, ...]:
         limit = 2 * self._settings.resync_seconds + FIRST_CONTACT_SECONDS
-        return overdue(self._last_pass, self._clock.monotonic(), limit)
+        return (*overdue(self._last_pass, self._clock.monotonic(), limit), *self.leadership.not_alive())
 
     def _not_ready(self) -> tuple[str, ...]:
         return tuple(
@@ -342,46 +358,3 @@ def rules_of(settings: Settings) -> Rules:
             allowed_proofs=frozenset(settings.failover_allowed_proofs),
         ),
     )
-
-
-async def run(settings: Settings) -> None:
-    """Run an operator on the cluster that the settings name, until cancelled. Raises StartFailed."""
-    clock = SystemClock()
-    operator = Operator(await _connect(settings, clock), clock, settings, Metrics())
-    try:
-        await operator.first_contact()
-        address = settings.probes_address
-        async with serving(operator.probes(), address.host, address.port) as port:
-            log.info("operator started", version=__version__, probes=f"http://{address.host}:{port}/")
-            try:
-                await operator.run()
-            finally:
-                log.info("operator stopped")
-    except CannotListen as error:
-        raise StartFailed(str(error)) from error
-    finally:
-        await operator.close()
-
-
-async def server_version(settings: Settings) -> str:
-    """What the API server calls itself. Raises StartFailed."""
-    clock = SystemClock()
-    client = Client(await _connect(settings, clock), clock)
-    try:
-        answer = await client.ask(Request(method="GET", path="/version"), deadline=FIRST_CONTACT_SECONDS)
-        return msgspec.json.decode(answer, type=_ServerVersion).git_version
-    except (KubeError, msgspec.DecodeError) as error:
-        raise StartFailed(str(error)) from error
-    finally:
-        await client.close()
-
-
-class _ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
-    git_version: str
-
-
-async def _connect(settings: Settings, clock: Clock) -> Transport:
-    try:
-        return await connect(settings.kubeconfig, settings.context, os.environ, clock)
-    except KubeError as error:
-        raise StartFailed(str(error)) from error

@@ -13,14 +13,15 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 
+from defib.election_settings import ElectionSettings
 from defib.forms import (
     ANY_HOST,
     NAMESPACE,
+    About,
     Address,
     Choice,
     Duration,
     File,
-    Form,
     HostAndPort,
     Listed,
     Name,
@@ -45,14 +46,7 @@ PROOFS = ("A", "B", "C", "D", "None")
 SERVABLE = ("machine-annotation", "metal3-remediation", "machine-health-check")
 
 
-class About(msgspec.Struct, frozen=True):
-    """Stands on a field of Settings: what it is for, and what it may be."""
-
-    description: str
-    form: Form
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(ElectionSettings, frozen=True, kw_only=True):
     """Everything that can be chosen about a running operator."""
 
     kubeconfig: Annotated[

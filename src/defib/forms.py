@@ -35,6 +35,13 @@ class Form(Protocol):
     def read(self, value: object) -> Any: ...
 
 
+class About(msgspec.Struct, frozen=True):
+    """Stands on a field of Settings: what it is for, and what it may be."""
+
+    description: str
+    form: Form
+
+
 class Name(msgspec.Struct, frozen=True):
     allowed: str
     placeholder: str = "NAME"

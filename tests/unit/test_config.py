@@ -47,9 +47,12 @@ def test_the_file_named_by_a_flag_beats_the_one_named_by_the_environment() -> No
     assert loaded(flags={"config": "a"}, environ={"DEFIB_CONFIG": "b"}, files=files).context == "from-a"
 
 
+EXAMPLES = {"leader_address": "127.0.0.1:16401", "tooz_url": "redis://localhost:6379"}
+
+
 def test_every_setting_can_be_given_by_flag_environment_and_file() -> None:
     for setting in SETTINGS:
-        text = setting.default_text or "something"
+        text = setting.default_text or EXAMPLES.get(setting.key, "something")
         by_flag = loaded(flags={setting.key: text})
         by_environment = loaded(environ={setting.variable: text})
         by_file = loaded(flags={"config": "f"}, files={"f": f"{setting.key}: '{text}'"})

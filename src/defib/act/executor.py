@@ -13,6 +13,7 @@ import msgspec
 import structlog
 
 from defib.act.apply import apply
+from defib.act.deadline import within
 from defib.act.ledger import Ledger
 from defib.act.means import Means, Note
 from defib.act.news import News
@@ -50,7 +51,7 @@ from defib.model.action import (
     WriteStatus,
 )
 from defib.model.machine_action import MachineAction
-from defib.model.mandate import Mandate
+from defib.model.mandate import Mandate, Permit
 from defib.power.registry import Drivers
 
 log = structlog.get_logger("act")
@@ -72,7 +73,7 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True):
 
     stop: Callable[[], str]
     note: Note
-    on_ended: Callable[[Action, Outcome], None]
+    on_ended: Callable[[Action, Outcome, Mandate], None]
     drivers: Drivers
 
 
@@ -101,10 +102,14 @@ class Executor:
         self._last_pass = clock.monotonic()
         self._news = News()
         self._underway: dict[str, Action] = {}
+        self._mandates: dict[str, Mandate] = {}  # by which each of them is done
         self._statuses: dict[str, float] = {}  # when each check's was last begun to be written
         self._waiting: deque[tuple[Action, Mandate]] = deque()  # of the last plan, those for which there was no place
         self._untold: dict[str, tuple[TellEvent, Mandate]] = {}
         self._tellers = 0
+        self._is_ending = False
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -116,8 +121,8 @@ class Executor:
             finally:
                 self._group = None
 
-    def carry_out(self, actions: Iterable[Action], mandate: Mandate) -> None:
-        """Begin what can begin now, and come back at once.
+    def carry_out(self, actions: Iterable[Action], permit: Permit) -> None:
+        """Begin what can begin now and is ours to do, and come back at once.
 
         `actions` is all that is wanted now: what failed or waits and is not among them is forgotten. What does not fit
         begins when something else has ended. What rests after a failure is left to a later pass; `next_retry` says when
@@ -128,25 +133,57 @@ class Executor:
         now = self._last_pass = self._clock.monotonic()
         self._ledger.keep_only({action.key for action in wanted} | self._underway.keys(), now)
         self._waiting.clear()
-        if not wanted or not mandate.holds(now):
+        if self._is_ending:
             return
-        ready = self._ready(wanted, now)
+        mandates = {action.key: mandate for action in wanted if (mandate := permit.of(action)) and mandate.holds(now)}
+        ready = self._ready([action for action in wanted if action.key in mandates], now)
         places = self._places()
+        news: dict[Mandate, list[TellEvent]] = {}
         for action in in_turn(ready, self._underway.values()):
-            if action.key in self._underway or isinstance(action, TellEvent):  # two of a plan may have one key
+            if action.key in self._underway:  # two of a plan may have one key
                 continue
-            if places.take(action):
-                self._begin(action, mandate)
+            if isinstance(action, TellEvent):
+                news.setdefault(mandates[action.key], []).append(action)
+            elif places.take(action):
+                self._begin(action, mandates[action.key])
             else:
-                self._waiting.append((action, mandate))
-        self.tell([action for action in ready if isinstance(action, TellEvent)], mandate)
+                self._waiting.append((action, mandates[action.key]))
+        for mandate, events in news.items():
+            self.tell(events, mandate)
+
+    async def finish(self, seconds: float) -> bool:
+        """Begin nothing more, and wait for what is under way, but not for longer than this; whether all has ended."""
+        self._is_ending = True
+        self._waiting.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+        except TimeoutError:
+            log.warning("not all that was begun has ended", underway=sorted(self._underway)[:10])
+            return False
+        return True
+
+    def is_busy(self, mandate: Mandate) -> bool:
+        """Whether anything is under way by this mandate, or waits to be."""
+        by = (*self._mandates.values(), *(one for _, one in (*self._waiting, *self._untold.values())))
+        return any(one is mandate for one in by)
 
     def _begin(self, action: Action, mandate: Mandate) -> None:
         assert self._group is not None
-        self._underway[action.key] = action
+        self._enter(action, mandate)
         if isinstance(action, WriteStatus):
             self._statuses[action.check] = self._clock.monotonic()
         self._group.create_task(self._perform(action, mandate), name=action.key)
+
+    def _enter(self, action: Action, mandate: Mandate) -> None:
+        self._underway[action.key] = action
+        self._mandates[action.key] = mandate
+        self._idle.clear()
+
+    def _leave(self, action: Action) -> None:
+        del self._underway[action.key], self._mandates[action.key]
+        if not self._underway and not self._untold:
+            self._idle.set()
 
     def _begin_waiting(self) -> None:
         """A place has become free. Whoever is first in line takes it, or everybody waits for the next pass."""
@@ -220,17 +257,15 @@ class Executor:
         try:
             outcome = await self._attempt(action, mandate)
         finally:
-            del self._underway[action.key]
-        self._ended(action, outcome)
+            self._leave(action)
+        self._ended(action, outcome, mandate)
         self._begin_waiting()
 
     async def _attempt(self, action: Action, mandate: Mandate) -> Outcome:
-        left = mandate.ends - self._clock.monotonic()
-        if left <= 0:
+        if not mandate.holds(self._clock.monotonic()):
             return Withheld("our mandate has ended")
-        seconds = min(self._terms.deadline_seconds, left)
         try:
-            async with asyncio.timeout(seconds) as deadline:
+            async with within(self._terms.deadline_seconds, mandate, self._clock) as deadline:
                 return await apply(self._means, action, mandate)
         except KubeError as error:
             passing = isinstance(error, (Unreachable, ServerFailed, Throttled))
@@ -240,10 +275,11 @@ class Executor:
         except TimeoutError:
             if not deadline.expired():
                 raise
-            why = ", when our mandate ended" if seconds == left else ""
-            return Failed(f"not done within {seconds:g} s{why}", may_pass=True)
+            if not mandate.holds(self._clock.monotonic()):
+                return Failed("not done when our mandate ended", may_pass=True)
+            return Failed(f"not done within {self._terms.deadline_seconds:g} s", may_pass=True)
 
-    def _ended(self, action: Action, outcome: Outcome) -> None:
+    def _ended(self, action: Action, outcome: Outcome, mandate: Mandate) -> None:
         now = self._clock.monotonic()
         if isinstance(action, TellEvent) and isinstance(outcome, Failed | Withheld):
             self._news.not_told(action)
@@ -256,17 +292,17 @@ class Executor:
             _log_failure(action, failure)
         else:
             _log_end(action, outcome)
-        self._on_ended(action, outcome)
+        self._on_ended(action, outcome, mandate)
 
     async def _tell_all(self) -> None:
         while self._untold:
             event, mandate = self._untold.pop(next(iter(self._untold)))
-            self._underway[event.key] = event
+            self._enter(event, mandate)
             try:
                 outcome = await self._tell_one(event, mandate)
             finally:
-                del self._underway[event.key]
-            self._ended(event, outcome)
+                self._leave(event)
+            self._ended(event, outcome, mandate)
         self._tellers -= 1
 
     async def _tell_one(self, event: TellEvent, mandate: Mandate) -> Outcome:

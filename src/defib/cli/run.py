@@ -9,7 +9,8 @@ from typing import Any
 
 import structlog
 
-from defib import app
+from defib import replica
+from defib.app import StartFailed
 from defib.cli.failed import Failed
 from defib.clock import SystemClock
 from defib.config import Settings
@@ -24,16 +25,16 @@ def run_operator(settings: Settings) -> None:
     style = style_for(settings.log_format, terminal=os.isatty(fd), environ=os.environ)
     set_up(style=style, level=settings.log_level, fd=fd, clock=SystemClock())
     try:
-        until_stopped(app.run(settings))
-    except app.StartFailed as error:
+        until_stopped(replica.run(settings))
+    except StartFailed as error:
         structlog.get_logger("cli").debug("start failed", exc_info=error)
         raise Failed(str(error)) from error
 
 
 def server_version(settings: Settings) -> str:
     try:
-        return asyncio.run(app.server_version(settings))
-    except app.StartFailed as error:
+        return asyncio.run(replica.server_version(settings))
+    except StartFailed as error:
         raise Failed(str(error)) from error
 
 

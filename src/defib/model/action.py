@@ -153,6 +153,7 @@ class SetFinalizers(msgspec.Struct, frozen=True, kw_only=True):
     target: Target
     version: str
     finalizers: tuple[str, ...]
+    node: str = ""  # which it is about, if it is about one
 
     @property
     def key(self) -> str:
@@ -166,6 +167,7 @@ class ReportRemediation(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     status: dict[str, Any]
     tells: tuple[TellEvent, ...] = ()  # once it is written
+    node: str = ""  # which it is about, if it is about one
 
     @property
     def key(self) -> str:

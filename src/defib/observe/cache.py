@@ -73,6 +73,24 @@ class Cache:
             task.cancel()
             self._start(self._others[name])
 
+    async def refresh(self, seconds: float) -> None:
+        """See what there is now, of all but nodes and heartbeats, which are read live before anything is done to them.
+
+        Raises TimeoutError when it takes longer. What cannot be seen then is out of sight, and known to be.
+        """
+        if self._group is None:
+            return
+        async with asyncio.timeout(seconds):
+            for watcher in [self._again(name) for name in self._others]:
+                await watcher.has_answer.wait()
+
+    def _again(self, name: str) -> Watcher[Any]:
+        if task := self._tasks.pop(name, None):
+            task.cancel()
+        watcher = self._start(self._others[name])
+        watcher.list_first("promotion")
+        return watcher
+
     def note(self, kind: Kind[R], item: R) -> bool:
         """Show what came back from our own write before the watch tells it; whether it was news to anybody."""
         holding = [shelf for shelf in self._shelves() if shelf.kind == kind and shelf.holds(item)]
@@ -111,9 +129,10 @@ class Cache:
     def _shelves(self) -> list[Shelf[Any]]:
         return [self._nodes, self._heartbeats, *self._others.values()]
 
-    def _start(self, shelf: Shelf[Any]) -> None:
+    def _start(self, shelf: Shelf[Any]) -> Watcher[Any]:
         assert self._group is not None
         watcher = Watcher(self._client, shelf, self._clock, self._witness, self._patience)
         task = self._group.create_task(watcher.run(), name=f"watch {shelf.name}")
         if shelf.name in self._others:
             self._tasks[shelf.name] = task
+        return watcher

@@ -84,8 +84,19 @@ class Watcher(Generic[R]):
         self._reason = "start"  # why the next list is needed
         self._audit_due = 0.0
         self._refusals = 0  # in a row
+        self.has_answer = asyncio.Event()  # its first list is there, or it is known that there is none
+
+    def list_first(self, reason: str) -> None:
+        """Begin with a list, also where a watch could go on: what is known may be older than it looks."""
+        self._list_again(reason)
 
     async def run(self) -> NoReturn:
+        try:
+            await self._run()
+        finally:
+            self.has_answer.set()
+
+    async def _run(self) -> NoReturn:
         attempt = 0
         while True:
             started = self._clock.monotonic()
@@ -163,6 +174,7 @@ class Watcher(Generic[R]):
         changes = self._shelf.replace(fresh, version)
         self._witness.relisted(self._name, self._reason)
         self._saw()
+        self.has_answer.set()
         if self._reason == "audit" and changes:
             log.info("a list found what the watch had not told yet", kind=self._name, changes=changes)
         for item in self._shelf.set_aside.values():
@@ -187,6 +199,7 @@ class Watcher(Generic[R]):
             # a server restored from a backup needs one, since it says nothing until it is past our version.
             self._list_again("silent")
             return 0.0
+        self.has_answer.set()
         self._ask_otherwise(error)
         absence = _absence(error) if self._shelf.optional else None
         kind = self._shelf.kind

@@ -52,29 +52,30 @@ async def serving(probes: Probes, host: str, port: int) -> AsyncIterator[int]:
     runner = web.AppRunner(_app(probes), access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
     await runner.setup()
     try:
-        await _listen(runner, host, port)
+        await listen(runner, host, port, FLAG)
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
 
 
-async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
+async def listen(runner: web.AppRunner, host: str, port: int, flag: str) -> None:
+    """Raises CannotListen, with the flag by which another address can be chosen."""
     try:
         await web.TCPSite(runner, host, port).start()
     except socket.gaierror as error:
-        raise CannotListen(f"cannot listen on {host}: there is no such host; choose another with {FLAG}") from error
+        raise CannotListen(f"cannot listen on {host}: there is no such host; choose another with {flag}") from error
     except OSError as error:
-        raise CannotListen(_why(error, host, port)) from error
+        raise CannotListen(f"{_why(error, host, port)}; choose another with {flag}") from error
 
 
 def _why(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} is already in use; choose another with {FLAG}"
+        return f"port {port} is already in use"
     if error.errno == errno.EACCES:
-        return f"port {port} may only be used by root; choose one above 1023 with {FLAG}"
+        return f"port {port} may only be used by root, one above 1023 by everybody"
     if error.errno == errno.EADDRNOTAVAIL:
-        return f"{host} is not an address of this machine; choose another with {FLAG}"
-    return f"cannot listen on {host} port {port}: {error.strerror}; choose another with {FLAG}"
+        return f"{host} is not an address of this machine"
+    return f"cannot listen on {host} port {port}: {error.strerror}"
 
 
 def _app(probes: Probes) -> web.Application:

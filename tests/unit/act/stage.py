@@ -110,7 +110,7 @@ class Stage(msgspec.Struct, kw_only=True):
             self.heard(kind, item)
         self.noted.append((str(kind), item))
 
-    def _on_ended(self, action: Action, outcome: Outcome) -> None:
+    def _on_ended(self, action: Action, outcome: Outcome, mandate: Mandate) -> None:  # noqa: ARG002  whichever it was
         self.ended.append((action, outcome))
         if self.then:
             self.then(action)

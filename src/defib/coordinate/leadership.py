@@ -1,0 +1,105 @@
+"""Who may act, and for what. Whoever asks gets mandates that end by themselves, or none."""
+
+import asyncio
+from collections.abc import Callable
+from typing import NoReturn, Protocol
+
+from defib.coordinate.promotion import Led, Promotion
+from defib.model.mandate import Mandate, Nobody, Permit
+
+NOBODY = Nobody()
+
+
+class Leadership(Protocol):
+    @property
+    def permit(self) -> Permit:
+        """What we may do at this moment."""
+        ...
+
+    @property
+    def leader(self) -> str:
+        """Who leads, as far as we know; empty when nobody can say."""
+        ...
+
+    def not_alive(self) -> tuple[str, ...]:
+        """Why this process should be restarted; nothing while all is well."""
+        ...
+
+    async def run(self) -> NoReturn:
+        """Until cancelled. Being cancelled releases nothing: whoever still works would be overtaken."""
+        ...
+
+    async def release(self) -> None:
+        """Let others go on. To be called when nothing that we began is under way any more, and `run` has ended."""
+        ...
+
+
+class Alone:
+    """There is no other replica."""
+
+    permit: Permit = Mandate("alone")
+    leader = ""
+
+    def not_alive(self) -> tuple[str, ...]:
+        return ()
+
+    async def run(self) -> NoReturn:
+        while True:
+            await asyncio.Event().wait()
+
+    async def release(self) -> None:
+        return None
+
+
+class Election(Protocol):
+    """One of several is chosen, somehow. Whoever it is has a mandate, and hears of it by being called."""
+
+    @property
+    def mandate(self) -> Mandate | None: ...
+
+    @property
+    def leader(self) -> str: ...
+
+    def not_alive(self) -> tuple[str, ...]: ...
+
+    async def run(self) -> NoReturn: ...
+
+    async def release(self) -> None: ...
+
+
+class Single:
+    """One replica leads in everything, the others stand by."""
+
+    def __init__(self, led: Led, election: Callable[[Callable[[], None]], Election]) -> None:
+        """`election` is given what to call when we begin or cease to lead, and when another one leads."""
+        self._led = led
+        self._promotion = Promotion(led)
+        self._known: Mandate | None = None
+        self._election = election(self._changed)
+
+    @property
+    def permit(self) -> Permit:
+        mandate = self._election.mandate
+        return mandate if mandate is not None and self._promotion.is_good(mandate) else NOBODY
+
+    @property
+    def leader(self) -> str:
+        return self._election.leader
+
+    def not_alive(self) -> tuple[str, ...]:
+        return self._election.not_alive()
+
+    async def run(self) -> NoReturn:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._promotion.run(), name="promotion")
+            await self._election.run()
+
+    async def release(self) -> None:
+        await self._election.release()
+
+    def _changed(self) -> None:
+        mandate = self._election.mandate
+        if mandate is not None and mandate is not self._known:
+            self._promotion.gained(mandate)
+        self._known = mandate
+        self._led.notice()

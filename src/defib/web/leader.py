@@ -1,0 +1,30 @@
+"""Who leads, over HTTP, as the leader-elector sidecar of Kubernetes told it: one object with one name, on every path."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import msgspec
+from aiohttp import web
+
+from defib.web.server import HEADERS, SHUTDOWN_SECONDS, listen
+
+FLAG = "--leader-address"
+
+
+@asynccontextmanager
+async def serving_leader(leader: Callable[[], str], host: str, port: int) -> AsyncIterator[int]:
+    """Serve while the context lasts; gives the port."""
+
+    async def tell(_: web.Request) -> web.Response:
+        body = msgspec.json.encode({"name": leader()})
+        return web.Response(body=body, headers=HEADERS | {"Content-Type": "application/json"})
+
+    app = web.Application(client_max_size=0)
+    app.router.add_route("*", "/{path:.*}", tell)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+    await runner.setup()
+    try:
+        await listen(runner, host, port, FLAG)
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
