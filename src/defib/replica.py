@@ -19,6 +19,7 @@ from defib.coordinate.elector import Elector
 from defib.coordinate.follow import Follower
 from defib.coordinate.leadership import Alone, Election, Leadership, Single
 from defib.coordinate.lock import EndpointsLock, LeaseLock
+from defib.coordinate.sharded import Sharded
 from defib.kube.client import Client
 from defib.kube.errors import KubeError
 from defib.kube.http import connect
@@ -83,6 +84,8 @@ def leadership_of(settings: Settings, transport: Transport, clock: Clock, operat
     me = candidate_of(settings)
     # On a client of its own: however busy the others are, this must not wait.
     client = Client(transport, clock)
+    if settings.election == "shards":
+        return Sharded(client, settings.namespace, me, clock, operator)
     return Single(operator, lambda changed: election_of(settings, client, me, clock, changed))
 
 

@@ -150,12 +150,12 @@ def is_free(sight: Sight, monotonic: float) -> bool:
     record = sight.record
     if record is None:
         return monotonic >= sight.not_before
-    if not record.holder or _is_by_our_hand(record, sight):
+    if not record.holder or is_by_our_hand(record, sight):
         return True
     return sight.since is not None and monotonic >= sight.since + record.lease_seconds
 
 
-def _is_by_our_hand(record: Record, sight: Sight) -> bool:
+def is_by_our_hand(record: Record, sight: Sight) -> bool:
     """Where a lock keeps whole seconds only, this is never so, and we wait like everybody else."""
     return any(
         (record.holder, record.renewed, record.transitions) == (one.holder, one.renewed, one.transitions)
@@ -188,7 +188,7 @@ def saw(sight: Sight, record: Record | None, version: str | None, monotonic: flo
     since = sight.since if is_same else monotonic
     not_before = sight.not_before
     before = sight.record
-    if record is None and before is not None and before.holder and not _is_by_our_hand(before, sight):
+    if record is None and before is not None and before.holder and not is_by_our_hand(before, sight):
         not_before = monotonic + before.lease_seconds
     return msgspec.structs.replace(
         sight, record=record, version=version, since=since, tried=monotonic, is_stale=False, not_before=not_before

@@ -3,9 +3,9 @@
 import asyncio
 import math
 from collections.abc import Callable
+from datetime import datetime
 from typing import NoReturn
 
-import msgspec
 import structlog
 
 from defib.clock import Clock
@@ -19,6 +19,7 @@ from defib.coordinate.election import (
     Wait,
     Written,
     failed,
+    is_by_our_hand,
     lost,
     next_step,
     released,
@@ -27,14 +28,16 @@ from defib.coordinate.election import (
     trying,
     wrote,
 )
-from defib.coordinate.lock import Lock
-from defib.kube.errors import Conflict, Forbidden, KubeError, NotFound
+from defib.coordinate.lock import Found, Lock
+from defib.coordinate.trouble import Trouble
+from defib.kube.errors import Conflict, KubeError
 from defib.model.mandate import Mandate
 
 log = structlog.get_logger("coordinate")
 
 TOLERANCE_SECONDS = 20.0  # beyond the lease
-SPREAD = 0.2  # of a retry period: by so much candidates look later, so that they do not all knock at once
+NOT_READ, NOT_WRITTEN = "the lock cannot be read", "the lock cannot be written"
+NOT_RELEASED = "the lock could not be released"
 
 
 class Elector:
@@ -48,8 +51,7 @@ class Elector:
         self._sight = Sight()
         self._mandate: Mandate | None = None
         self._seen_at = -math.inf
-        self._stirred = asyncio.Event()
-        self._trouble = ""  # as it was last told
+        self._trouble = Trouble()
 
     @property
     def mandate(self) -> Mandate | None:
@@ -74,21 +76,15 @@ class Elector:
             return ()
         return (f"we lead, and the lock was last renewed {self.seen_seconds_ago:.0f} s ago, allowed are {limit:.0f} s",)
 
-    def want(self, *, is_willing: bool) -> None:
-        """Whether to try at all. Who leads already goes on until it is released."""
-        if is_willing != self._me.is_willing:
-            self._me = msgspec.structs.replace(self._me, is_willing=is_willing)
-            self._stirred.set()
-
     async def run(self) -> NoReturn:
         """Until cancelled. Being cancelled releases nothing: whoever still works would be overtaken."""
         while True:
             step = next_step(self._me, self._sight, self._clock.monotonic(), self._clock.now())
             match step:
                 case Wait(until):
-                    await self._wait(until)
+                    await asyncio.sleep(max(until - self._clock.monotonic(), 0.0))
                 case StepDown(why):
-                    log.warning("no longer leading", why=why)
+                    log.warning("the lock is lost", why=why)
                     self._know(stepped_down(self._sight))
                 case Look():
                     await self._look()
@@ -97,16 +93,15 @@ class Elector:
 
     async def release(self) -> None:
         """Let another one lead at once. To be called when nothing that we began is going on any more."""
-        sight = self._sight
-        if self.mandate is None or sight.record is None:
+        if self.mandate is None:
             return
-        self._know(stepped_down(sight))
+        seconds = self._patience
+        self._know(stepped_down(self._sight))
         try:
-            await self._lock.write(released(sight.record, self._clock.now()), sight.version, self._patience)
+            async with asyncio.timeout(seconds):
+                await let_go(self._lock, self._sight, self._clock.now(), seconds)
         except (KubeError, TimeoutError) as error:
-            log.warning("the lock could not be released", why=str(error), advice="it ends by itself")
-            return
-        log.info("the lock is released")
+            self._trouble.tell(NOT_RELEASED, error)
 
     @property
     def _patience(self) -> float:
@@ -115,24 +110,16 @@ class Elector:
         until = self._sight.ours_until
         return usual if until is None else max(min(usual, until - self._clock.monotonic()), 0.001)
 
-    async def _wait(self, until: float) -> None:
-        spread = self._clock.jitter(SPREAD * self._me.terms.retry_seconds) if self._sight.ours_until is None else 0.0
-        self._stirred.clear()
-        try:
-            async with asyncio.timeout(max(until - self._clock.monotonic(), 0.0) + spread):
-                await self._stirred.wait()
-        except TimeoutError:
-            return
-
     async def _look(self) -> None:
         patience = self._patience
         try:
             async with asyncio.timeout(patience):
                 found = await self._lock.read(patience)
         except (KubeError, TimeoutError) as error:
-            self._fail("the lock cannot be read", error)
+            self._fail(NOT_READ, error)
             return
-        self._seen_at, self._trouble = self._clock.monotonic(), ""
+        self._seen_at = self._clock.monotonic()
+        self._trouble.over(NOT_READ)
         self._know(saw(self._sight, found.record, found.version, self._seen_at))
 
     async def _take(self, step: Take) -> None:
@@ -145,43 +132,45 @@ class Elector:
             self._know(lost(self._sight, step, self._clock.monotonic()))
             return
         except (KubeError, TimeoutError) as error:
-            self._fail("the lock cannot be written", error)
+            self._fail(NOT_WRITTEN, error)
             return
-        self._seen_at, self._trouble = self._clock.monotonic(), ""
+        self._seen_at = self._clock.monotonic()
+        self._trouble.over(NOT_WRITTEN)
         self._know(wrote(self._me, self._sight, Written(step.record, version, began, self._seen_at)))
 
     def _fail(self, what: str, error: Exception) -> None:
-        why = str(error) or type(error).__name__
-        if why != self._trouble:  # the same every two seconds would hide everything else
-            log.warning(what, why=why, advice=_advice(error))
-        self._trouble = why
+        self._trouble.tell(what, error)
         self._know(failed(self._sight, self._clock.monotonic()))
 
     def _know(self, sight: Sight) -> None:
         before, self._sight = self._sight, sight
         led, leads = before.ours_until is not None, sight.ours_until is not None
-        self._mandate = renewed(self._mandate, self._me, sight)
-        if leads and not led:
-            log.info("leading", name=self._me.name)
+        self._mandate = renewed(self._mandate, self._me.name, sight)
         if led != leads or (before.record or FREE).holder != (sight.record or FREE).holder:
             self._changed()
 
 
-def _advice(error: Exception) -> str:
-    if isinstance(error, NotFound):
-        return "the namespace must be there: kubectl create namespace, or another one by --namespace"
-    if isinstance(error, Forbidden):
-        return "grant get, list, create and patch on it to our account, as deploy/operator.yaml does; until then nothing is done"
-    return "nothing is done without the lock; it is tried again"
+async def let_go(lock: Lock, sight: Sight, now: datetime, seconds: float) -> None:
+    """Whoever looks may take it at once. A last renewal may have been cut off, and written all the same."""
+    found = Found(sight.record, sight.version)
+    if found.record is None:
+        return
+    try:
+        await lock.write(released(found.record, now), found.version, seconds)
+    except Conflict:
+        found = await lock.read(seconds)
+        if found.record is None or not is_by_our_hand(found.record, sight):
+            return
+        await lock.write(released(found.record, now), found.version, seconds)
 
 
-def renewed(mandate: Mandate | None, me: Candidate, sight: Sight) -> Mandate | None:
+def renewed(mandate: Mandate | None, name: str, sight: Sight) -> Mandate | None:
     """The mandate for what is known now: the same one, moved on, for as long as it is one term; none when it is over."""
     if sight.ours_until is None or sight.record is None:
         if mandate is not None:
             mandate.take_back()
         return None
     if mandate is None:
-        return Mandate(f"{me.name}/{sight.record.transitions}", sight.ours_until)
+        return Mandate(f"{name}/{sight.record.transitions}", sight.ours_until)
     mandate.ends = sight.ours_until
     return mandate

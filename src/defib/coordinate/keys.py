@@ -10,8 +10,11 @@ from defib.model.action import (
     Action,
     AddDefaultCheck,
     CheckPower,
+    DeleteAttachment,
+    DeleteNode,
     DropIncident,
     EndRemediation,
+    FreePod,
     HoldLock,
     MovePod,
     OpenIncident,
@@ -20,6 +23,7 @@ from defib.model.action import (
     ReportRemediation,
     SetFinalizers,
     StartRemediation,
+    TaintNode,
     TellEvent,
     WriteStatus,
 )
@@ -50,4 +54,6 @@ def name_of(action: Action) -> str:
         return {CHECK: ADMISSION, POLICY: POLICIES}.get(action.kind, action.check)
     if isinstance(action, ReportRemediation | SetFinalizers) and not action.node:
         return POLICIES if action.target.kind == POLICY else ADMISSION
-    return action.incident.name if isinstance(action, DropIncident) else action.node
+    if isinstance(action, DropIncident | TaintNode | DeleteNode | FreePod | DeleteAttachment):
+        return action.incident.name  # a machine may have one without having a node
+    return action.node

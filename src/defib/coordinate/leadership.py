@@ -4,8 +4,12 @@ import asyncio
 from collections.abc import Callable
 from typing import NoReturn, Protocol
 
+import structlog
+
 from defib.coordinate.promotion import Led, Promotion
 from defib.model.mandate import Mandate, Nobody, Permit
+
+log = structlog.get_logger("coordinate")
 
 NOBODY = Nobody()
 
@@ -98,8 +102,11 @@ class Single:
         await self._election.release()
 
     def _changed(self) -> None:
-        mandate = self._election.mandate
-        if mandate is not None and mandate is not self._known:
-            self._promotion.gained(mandate)
+        mandate, known = self._election.mandate, self._known
         self._known = mandate
+        if mandate is not None and mandate is not known:
+            log.info("leading", by=mandate.token)
+            self._promotion.gained(mandate)
+        elif mandate is None and known is not None:
+            log.info("no longer leading", by=known.token)
         self._led.notice()

@@ -20,6 +20,7 @@ RECORD = "control-plane.alpha.kubernetes.io/leader"
 ENDPOINTS: Kind[Unstructured] = unstructured("", "v1", "endpoints", "Endpoints", namespaced=True)
 SECONDS_MAX = 10**8
 MARK = {"app.kubernetes.io/managed-by": "defib"}
+MARKED = ",".join(f"{label}={value}" for label, value in MARK.items())
 
 
 class Found(msgspec.Struct, frozen=True):

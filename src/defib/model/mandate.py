@@ -5,11 +5,13 @@ from typing import Protocol
 
 import msgspec
 
+from defib.model.action import Action
+
 
 class Permit(Protocol):
     """What we may do, where that is not the same for everything."""
 
-    def of(self, action: object) -> "Mandate | None":
+    def of(self, action: Action) -> "Mandate | None":
         """Under which mandate this may be done; None when it is not ours to do."""
         ...
 
@@ -30,12 +32,12 @@ class Mandate(msgspec.Struct, eq=False):
     def is_taken_back(self) -> bool:
         return self.ends == -math.inf
 
-    def of(self, action: object) -> "Mandate":  # noqa: ARG002  it is good for everything
+    def of(self, action: Action) -> "Mandate":  # noqa: ARG002  it is good for everything
         return self
 
 
 class Nobody:
     """The permit of whoever does not lead."""
 
-    def of(self, action: object) -> Mandate | None:  # noqa: ARG002  for nothing
+    def of(self, action: Action) -> Mandate | None:  # noqa: ARG002  for nothing
         return None

@@ -167,6 +167,7 @@ def _set_finalizers(case: _Case, finalizers: tuple[str, ...]) -> SetFinalizers:
         target=target(read_remediation(case.item, REMEDIATION)),
         version=case.item.metadata.resource_version,
         finalizers=finalizers,
+        node=case.node_name,
     )
 
 
@@ -284,6 +285,7 @@ def _report(case: _Case, said: _Said) -> Todo:
                 version=case.item.metadata.resource_version,
                 status={name: told.get(name) for name in _FIELDS},
                 tells=() if is_told else (_news(case, said),),
+                node=case.node_name,
             ),
         )
     )

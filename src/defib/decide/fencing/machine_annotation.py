@@ -56,11 +56,12 @@ def _order(machine: Machine, incident: NodeIncident | None, cluster: Cluster) ->
     is_wanted = TRIGGER in machine.item.annotations
     is_going = incident is not None and incident.status.phase is Phase.REPLACING
     can_go = is_going or is_replaceable(machine, host, node)
-    done = MarkRemediation(node=name, target=machine.target, annotations={TRIGGER: None})
+    unit = incident.name if incident is not None else name or machine.incident
+    done = MarkRemediation(node=unit, target=machine.target, annotations={TRIGGER: None})
     return Order(
         cause=machine.target,
         node=name,
-        name=incident.name if incident is not None else name or machine.incident,
+        name=unit,
         path=way_to(host, MACHINE_KEY),
         policy=msgspec.structs.replace(POLICY, back_within=startup_time(machine, cluster)),
         withdrawn=_withdrawn(machine) or (BECAME_NODE if is_misnamed(machine.node, incident) else ""),

@@ -214,19 +214,27 @@ def report_metal3(
     target, meta = _target(kind, item), item.metadata
     held = tuple(meta.finalizers or ())
     kept = tuple(one for one in held if one != FINALIZER)
-    let_go = (SetFinalizers(target=target, version=meta.resource_version, finalizers=kept),) if kept != held else ()
+    let_go = (
+        (SetFinalizers(target=target, version=meta.resource_version, finalizers=kept, node=order.name),)
+        if kept != held
+        else ()
+    )
     if meta.deletion_timestamp is not None:
         is_done = incident is None or incident.status.phase in (Phase.CLOSED, Phase.NEEDS_PERSON)
-        return let_go if is_done else _told(target, item, incident, so)
+        return let_go if is_done else _told(target, item, order, incident, so)
     if incident is None and order.is_over:
         return ()
     if not order.is_held:
-        return (SetFinalizers(target=target, version=meta.resource_version, finalizers=(*held, FINALIZER)),)
-    told = _told(target, item, incident, so)
+        return (
+            SetFinalizers(target=target, version=meta.resource_version, finalizers=(*held, FINALIZER), node=order.name),
+        )
+    told = _told(target, item, order, incident, so)
     return told or (let_go if incident is not None and not incident.is_open else ())
 
 
-def _told(target: Target, item: Unstructured, incident: NodeIncident | None, so: Obstacle) -> tuple[Action, ...]:
+def _told(
+    target: Target, item: Unstructured, order: Order, incident: NodeIncident | None, so: Obstacle
+) -> tuple[Action, ...]:
     known = item.status or {}
     begun, attempt = _began(incident), incident.status.attempt if incident is not None else 1
     wanted: dict[str, Any] = {
@@ -238,10 +246,11 @@ def _told(target: Target, item: Unstructured, incident: NodeIncident | None, so:
     why = _why(incident, so)
     said: tuple[Action, ...] = ()
     if item.annotations.get(REASON) != why:
-        said = (MarkRemediation(node=item.name, target=target, annotations={REASON: why}),)
+        said = (MarkRemediation(node=order.name, target=target, annotations={REASON: why}),)
     if not changed:
         return said
-    return (ReportRemediation(target=target, version=item.metadata.resource_version, status=changed), *said)
+    version = item.metadata.resource_version
+    return (ReportRemediation(target=target, version=version, status=changed, node=order.name), *said)
 
 
 def _phase(incident: NodeIncident | None, so: Obstacle) -> str:

@@ -355,6 +355,7 @@ def _report(case: Case, changes: dict[str, Any]) -> ReportRemediation:
     return ReportRemediation(
         target=target(case.incident),
         version=case.incident.metadata.resource_version,
+        node=case.incident.name,
         status={_FIELDS[name]: msgspec.to_builtins(value) for name, value in changes.items()},
     )
 

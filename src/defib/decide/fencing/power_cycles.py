@@ -123,23 +123,24 @@ def report_power_cycle(
     """Hold on to it while we work for it, say how it stands, and let it go when nothing is left to undo."""
     if item.metadata.deletion_timestamp is not None:
         is_done = incident is None or incident.status.phase in (Phase.CLOSED, Phase.NEEDS_PERSON)
-        return _let_go(item) if is_done else _report(item, order, incident, said, cluster)
+        return _let_go(item, order) if is_done else _report(item, order, incident, said, cluster)
     if not order.is_held:
-        return (_finalizers(item, (*(item.metadata.finalizers or ()), FINALIZER)),)
+        return (_finalizers(item, order, (*(item.metadata.finalizers or ()), FINALIZER)),)
     return _report(item, order, incident, said, cluster)
 
 
-def _let_go(item: Unstructured) -> tuple[Action, ...]:
+def _let_go(item: Unstructured, order: Order) -> tuple[Action, ...]:
     known = item.metadata.finalizers or ()
     others = tuple(one for one in known if one != FINALIZER)
-    return (_finalizers(item, others),) if FINALIZER in known else ()
+    return (_finalizers(item, order, others),) if FINALIZER in known else ()
 
 
-def _finalizers(item: Unstructured, finalizers: tuple[str, ...]) -> SetFinalizers:
+def _finalizers(item: Unstructured, order: Order, finalizers: tuple[str, ...]) -> SetFinalizers:
     return SetFinalizers(
         target=target(read_remediation(item, REMEDIATION)),
         version=item.metadata.resource_version,
         finalizers=finalizers,
+        node=order.name,
     )
 
 
@@ -174,6 +175,7 @@ def _report(
             target=target(read_remediation(item, REMEDIATION)),
             version=item.metadata.resource_version,
             status={name: told.get(name) for name in _FIELDS},
+            node=order.name,
         ),
     )
 

@@ -1,0 +1,267 @@
+"""All replicas act, each for its share: one lock for each bucket, kept by the same steps as that of a single leader.
+
+What all of them see is one list of Leases, read every few seconds. What each does about it is decided by `seats`: it
+takes the buckets that are its own by preference and free, and gives away, once nothing of them is under way any more,
+those that another replica should have.
+"""
+
+import asyncio
+import math
+import re
+from typing import NoReturn
+
+import msgspec
+import structlog
+
+from defib.clock import Clock
+from defib.coordinate.election import (
+    FREE,
+    Candidate,
+    Sight,
+    StepDown,
+    Take,
+    Written,
+    failed,
+    lost,
+    next_step,
+    saw,
+    stepped_down,
+    trying,
+    wrote,
+)
+from defib.coordinate.elector import NOT_READ, NOT_RELEASED, NOT_WRITTEN, TOLERANCE_SECONDS, Elector, let_go, renewed
+from defib.coordinate.keys import ADMISSION, name_of
+from defib.coordinate.lock import MARKED, Found, LeaseLock, found_in
+from defib.coordinate.promotion import Led, Promotion
+from defib.coordinate.seats import (
+    BUCKETS,
+    Member,
+    Outlook,
+    Seat,
+    is_held,
+    looked_at,
+    met,
+    outlook,
+    should_give,
+    should_take,
+)
+from defib.coordinate.shards import bucket_of, spread
+from defib.coordinate.trouble import Trouble
+from defib.kube.client import Client, Scope
+from defib.kube.errors import Conflict, KubeError
+from defib.kube.kinds import LEASES
+from defib.model.action import Action
+from defib.model.mandate import Mandate, Permit
+
+log = structlog.get_logger("coordinate")
+
+BUCKET_LEASE, MEMBER_LEASE = "defib-bucket-", "defib-member-"
+TICKS = 4  # in a retry period
+
+
+def member_lease(name: str) -> str:
+    """Names of replicas may have what names of objects may not; two that would become one are kept apart."""
+    plain = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:200]
+    return f"{MEMBER_LEASE}{plain}" if plain == name else f"{MEMBER_LEASE}{plain}-{spread(name) & 0xFFFFFFFF:08x}"
+
+
+class Bucket:
+    """One of them, as this replica holds it or not."""
+
+    def __init__(self, number: int, lock: LeaseLock) -> None:
+        self.number = number
+        self.lock = lock
+        self.seat = Seat()
+        self.mandate: Mandate | None = None
+        self.is_leaving = False
+        self.is_writing = False
+        self.touched = -math.inf  # when our last write ended
+
+    @property
+    def sight(self) -> Sight:
+        return self.seat.sight
+
+    @property
+    def is_ours(self) -> bool:
+        return self.sight.ours_until is not None
+
+
+class Sharded:
+    def __init__(self, client: Client, namespace: str, me: Candidate, clock: Clock, led: Led) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._me = me
+        self._clock = clock
+        self._led = led
+        self._promotion = Promotion(led)
+        self._membership = Elector(LeaseLock(client, namespace, member_lease(me.name)), me, clock, led.notice)
+        self._members: dict[str, Member] = {}
+        self._buckets = [
+            Bucket(number, LeaseLock(client, namespace, f"{BUCKET_LEASE}{number}")) for number in range(BUCKETS)
+        ]
+        self._outlook = Outlook()
+        self._seen_at = -math.inf
+        self._trouble = Trouble()
+
+    # What we may do.
+
+    @property
+    def permit(self) -> Permit:
+        return self
+
+    def of(self, action: Action) -> Mandate | None:
+        bucket = self._buckets[bucket_of(name_of(action), BUCKETS)]
+        if bucket.mandate is None or bucket.is_leaving or not self._promotion.is_good(bucket.mandate):
+            return None
+        return bucket.mandate
+
+    @property
+    def leader(self) -> str:
+        """Whoever admits: there is one of them."""
+        record = self._buckets[bucket_of(ADMISSION, BUCKETS)].sight.record or FREE
+        return record.holder if self._clock.monotonic() - self._seen_at < self._me.terms.lease_seconds else ""
+
+    def not_alive(self) -> tuple[str, ...]:
+        ago, limit = self._clock.monotonic() - self._seen_at, self._me.terms.lease_seconds + TOLERANCE_SECONDS
+        if ago <= limit or not any(bucket.is_ours for bucket in self._buckets):
+            return ()
+        return (f"we hold buckets, and their locks were last seen {ago:.0f} s ago, allowed are {limit:.0f} s",)
+
+    # Looking, and keeping.
+
+    async def run(self) -> NoReturn:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._promotion.run(), name="promotion")
+            group.create_task(self._membership.run(), name="membership")
+            group.create_task(self._look_for_ever(), name="look at locks")
+            while True:
+                self._tick(group)
+                await asyncio.sleep(self._me.terms.retry_seconds / TICKS)
+
+    async def release(self) -> None:
+        """First that we go, so that others know who should have what we leave; then all of it at once."""
+        await self._membership.release()
+        async with asyncio.TaskGroup() as group:
+            for bucket in self._buckets:
+                if bucket.is_ours:
+                    group.create_task(self._give(bucket))
+
+    async def _look_for_ever(self) -> NoReturn:
+        while True:
+            began = self._clock.monotonic()
+            await self._look(began)
+            await asyncio.sleep(max(began + self._me.terms.retry_seconds - self._clock.monotonic(), 0.0))
+
+    async def _look(self, began: float) -> None:
+        scope = Scope(namespace=self._namespace, labels=MARKED)
+        patience = self._me.terms.renew_seconds / 2
+        try:
+            async with asyncio.timeout(patience):
+                page = await self._client.list_all(LEASES, scope, deadline=patience)
+        except (KubeError, TimeoutError) as error:
+            self._trouble.tell(NOT_READ, error)
+            return
+        self._seen_at = self._clock.monotonic()
+        self._trouble.over(NOT_READ)
+        found = {lease.name: found_in(lease) for lease in page.items}
+        self._meet(found)
+        for bucket in self._buckets:
+            # What was read before our own write ended may be older than that.
+            if not bucket.is_writing and bucket.touched < began:
+                there = found.get(f"{BUCKET_LEASE}{bucket.number}", Found())
+                self._know(bucket, saw(bucket.sight, there.record, there.version, self._seen_at))
+
+    def _meet(self, found: dict[str, Found]) -> None:
+        self._members = {
+            name: met(self._members, name, one.record, one.version, self._seen_at)
+            for name, one in found.items()
+            if name.startswith(MEMBER_LEASE) and one.record is not None and one.version is not None
+        }
+
+    def _tick(self, group: asyncio.TaskGroup) -> None:
+        now = self._clock.monotonic()
+        is_member = self._membership.mandate is not None
+        self._outlook = outlook(self._me, self._members, now, is_member=is_member)
+        for bucket in self._buckets:
+            if not bucket.is_writing:
+                self._step(bucket, now, group)
+
+    def _step(self, bucket: Bucket, now: float, group: asyncio.TaskGroup) -> None:
+        bucket.seat = looked_at(bucket.seat, now)
+        self._leave(bucket)
+        if bucket.is_leaving and bucket.mandate is not None and not self._led.is_busy(bucket.mandate):
+            bucket.is_writing = True
+            group.create_task(self._give(bucket))
+            return
+        willing = should_take(self._me, self._outlook, bucket.number, bucket.seat, now)
+        me = msgspec.structs.replace(self._me, is_willing=willing)
+        match next_step(me, bucket.sight, now, self._clock.now()):
+            case Take() as take:
+                bucket.is_writing = True
+                group.create_task(self._take(bucket, take))
+            case StepDown(why):
+                log.warning("bucket lost", bucket=bucket.number, why=why)
+                self._know(bucket, stepped_down(bucket.sight))
+
+    def _leave(self, bucket: Bucket) -> None:
+        leaves = bucket.is_ours and should_give(self._me, self._outlook, bucket.number)
+        if leaves != bucket.is_leaving:
+            bucket.is_leaving = leaves
+            self._led.notice()
+
+    async def _take(self, bucket: Bucket, take: Take) -> None:
+        began, patience = self._clock.monotonic(), self._patience(bucket)
+        self._keep(bucket, trying(bucket.sight, take))
+        try:
+            async with asyncio.timeout(patience):
+                version = await bucket.lock.write(take.record, take.version, patience)
+        except Conflict:
+            self._wrote(bucket, lost(bucket.sight, take, self._clock.monotonic()))
+        except (KubeError, TimeoutError) as error:
+            self._trouble.tell(NOT_WRITTEN, error)
+            self._wrote(bucket, failed(bucket.sight, self._clock.monotonic()))
+        else:
+            self._trouble.over(NOT_WRITTEN)
+            written = Written(take.record, version, began, self._clock.monotonic())
+            self._wrote(bucket, wrote(self._me, bucket.sight, written))
+
+    async def _give(self, bucket: Bucket) -> None:
+        """Nothing of it is under way any more: another one may have it at once."""
+        seconds = self._patience(bucket)
+        self._know(bucket, stepped_down(bucket.sight))
+        try:
+            async with asyncio.timeout(seconds):
+                await let_go(bucket.lock, bucket.sight, self._clock.now(), seconds)
+        except (KubeError, TimeoutError) as error:
+            self._trouble.tell(NOT_RELEASED, error)
+        finally:
+            self._wrote(bucket, failed(bucket.sight, self._clock.monotonic()))
+
+    def _patience(self, bucket: Bucket) -> float:
+        usual, until = self._me.terms.renew_seconds / 2, bucket.sight.ours_until
+        return usual if until is None else max(min(usual, until - self._clock.monotonic()), 0.001)
+
+    # What becomes of what is known.
+
+    def _wrote(self, bucket: Bucket, sight: Sight) -> None:
+        bucket.is_writing, bucket.touched = False, self._clock.monotonic()
+        self._know(bucket, sight)
+
+    def _know(self, bucket: Bucket, sight: Sight) -> None:
+        was_ours, before = bucket.is_ours, bucket.mandate
+        self._keep(bucket, sight)
+        bucket.mandate = renewed(before, f"{self._me.name}/{bucket.number}", sight)
+        if bucket.mandate is not None and bucket.mandate is not before:
+            self._promotion.gained(bucket.mandate)
+        if was_ours != bucket.is_ours:
+            log.info("bucket taken" if bucket.is_ours else "bucket given up", bucket=bucket.number)
+            self._led.notice()
+
+    def _keep(self, bucket: Bucket, sight: Sight) -> None:
+        bucket.seat = msgspec.structs.replace(bucket.seat, sight=sight)
+
+    @property
+    def unowned(self) -> int:
+        """How many buckets nobody has, as far as we can see."""
+        now = self._clock.monotonic()
+        return sum(not is_held(bucket.sight, now) for bucket in self._buckets)
