@@ -19,6 +19,7 @@ from defib.kube.errors import Unreachable
 from defib.kube.transport import Request, Response, Transport
 from defib.power.base import Driver, Outcome, PowerState, Readiness, Reading, Target
 from defib.power.registry import Drivers
+from defib.replica import leadership_of
 from defib.telemetry.metrics import Metrics
 
 Twist = Callable[[], Awaitable[None]]
@@ -180,8 +181,9 @@ def mortal(drivers: Mapping[str, Driver], clock: Clock, life: Life) -> Drivers:
 
 @asynccontextmanager
 async def operating(line: Transport, clock: Clock, settings: Settings, drivers: Drivers) -> AsyncIterator[None]:
-    """A new operator with a memory of its own, until the context is left. It does not end by itself."""
+    """A new operator with a memory of its own, until the context is left. It does not end by itself, nor releases locks."""
     operator = Operator(line, clock, settings, Metrics(), drivers)
+    operator.leadership = leadership_of(settings, line, clock, operator)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(operator.run(), name="defib")
         try:

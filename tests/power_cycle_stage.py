@@ -300,7 +300,8 @@ class Stage:
         line = MortalLine(InProcess(self.server, "defib"), life, self._asked)
         made = {name: make() for name, make in self._drivers.items()}
         drivers = mortal(made, self.clock, life)
-        async with operating(line, self.clock, Settings(default_check="off", **settings), drivers):
+        chosen = Settings(**({"default_check": "off", "election": "off"} | settings))
+        async with operating(line, self.clock, chosen, drivers):
             yield life
 
     def _asked(self, request: Request) -> None:

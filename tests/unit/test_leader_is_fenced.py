@@ -37,6 +37,12 @@ async def _standby_finishes(stage: Stage) -> list[str]:
         return await end(stage)
 
 
+def leader_of(stage: Stage) -> str:
+    lock = stage.one("leases.coordination.k8s.io", "defib-leader")
+    assert lock is not None
+    return str(lock["spec"]["holderIdentity"])
+
+
 @pytest.mark.parametrize("ordered_by", ["a person", "a check"])
 def test_the_leader_leaves_the_machine_under_itself_alone_and_the_standby_does_not(ordered_by: str) -> None:
     """Its kubelet hangs, which the leader on it does not feel."""
@@ -55,6 +61,37 @@ def test_the_leader_leaves_the_machine_under_itself_alone_and_the_standby_does_n
 
     plot = Plot(way="hollow", workloads="OutOfServiceTaint", fault="hangs", ordered_by=ordered_by)
     assert on_stage(scene, plot) == []
+
+
+@pytest.mark.parametrize("election", ["lease", "shards"])
+def test_the_leader_on_the_failed_node_steps_aside_for_a_standby(election: str) -> None:
+    """Its kubelet hangs, so that nobody ends it: it would lead for ever, and never help the machine under itself."""
+
+    async def scene(stage: Stage) -> list[str]:
+        async with stage.operator(node_name=VICTIM, election=election, replica_name="on-the-failed-node") as leader:
+            assert await stage.until(lambda: stage.phase == Phase.OPEN, 60)
+            async with stage.operator(node_name=STANDBY, election=election, replica_name="standby") as standby:
+                bad = await end(stage)
+                assert [change.on for change in stage.machines[VICTIM].history] == [False, True]
+                assert not [deed for deed in leader.deeds if deed.startswith("power")]
+                assert [deed for deed in standby.deeds if deed.startswith("power")]
+                return bad
+
+    assert on_stage(scene, Plot(way="hollow", workloads="OutOfServiceTaint", fault="hangs")) == []
+
+
+def test_whoever_is_alone_on_the_failed_node_comes_back_and_looks_after_the_others() -> None:
+    """It has stepped aside, and nobody came."""
+
+    async def scene(stage: Stage) -> list[str]:
+        async with stage.operator(node_name=VICTIM, election="lease", replica_name="alone"):
+            assert await stage.until(lambda: stage.reason == "OwnNode", 60)
+            assert await stage.until(lambda: leader_of(stage) == "", 60)
+            assert await stage.until(lambda: leader_of(stage) == "alone", 90)
+            assert not await stage.until(lambda: leader_of(stage) == "", 300), "now and then is enough"
+        return await _standby_finishes(stage)
+
+    assert on_stage(scene, Plot(way="hollow", workloads="OutOfServiceTaint", fault="hangs")) == []
 
 
 @pytest.mark.parametrize("workloads", WORKLOADS)

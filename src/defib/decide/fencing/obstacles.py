@@ -14,6 +14,7 @@ from defib.model.lock import held_by_another, is_held
 from defib.model.node import Lease, Node
 from defib.model.power_cycle import LOCK_HOLDER
 
+OWN_NODE = "OwnNode"
 _NEEDED = frozenset({"nodes", "heartbeats", "configmaps", INCIDENTS})
 
 
@@ -48,7 +49,14 @@ def obstacle_to(
 def _own_node(order: Order, rules: Rules) -> Obstacle | None:
     if not rules.own_node or rules.own_node != order.node:
         return None
-    return Obstacle("OwnNode", "Defib itself runs on this node; another replica, elsewhere, has to do it")
+    return Obstacle(OWN_NODE, "Defib itself runs on this node; another replica, elsewhere, has to do it")
+
+
+def waits_for_another(cluster: Cluster, rules: Rules) -> str:
+    """The node under this replica, while its machine can only be helped by another replica; else nothing."""
+    incident = cluster.incidents().get(rules.own_node) if rules.own_node else None
+    is_so = incident is not None and incident.is_open and incident.status.reason == OWN_NODE
+    return rules.own_node if is_so else ""
 
 
 def _lock(order: Order, cluster: Cluster, rules: Rules) -> Obstacle | None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from defib.decide.fencing.obstacles import hold_of, obstacle_to
+from defib.decide.fencing.obstacles import OWN_NODE, hold_of, obstacle_to, waits_for_another
 from defib.decide.fencing.order import Obstacle
 from defib.decide.rules import Rules
 from defib.model import medik8s
@@ -88,6 +88,19 @@ def test_rm34_the_node_on_which_we_run_is_left_to_another_replica() -> None:
     assert reason(a_look(locks=locked()), rules=Rules(own_node="n1")) == "OwnNode"
     assert reason(a_look(locks=locked()), rules=Rules(own_node="n2")) == ""
     assert reason(a_look(node=None), rules=Rules(own_node=""), node="", name="m-1") == ""
+
+
+def test_rm34_it_is_known_that_the_machine_under_us_waits_for_another_replica() -> None:
+    def waits(own_node: str, **status: Any) -> str:
+        cluster = change(a_look(), others={INCIDENTS: {"n1": an_incident(**status)}})
+        return waits_for_another(cluster, Rules(own_node=own_node))
+
+    assert waits("n1", reason=OWN_NODE) == "n1"
+    assert waits("n2", reason=OWN_NODE) == ""
+    assert waits("", reason=OWN_NODE) == ""
+    assert waits("n1", reason="Lock") == ""
+    assert waits("n1", phase=Phase.CLOSED, reason=OWN_NODE) == ""
+    assert waits_for_another(a_look(), Rules(own_node="n1")) == ""
 
 
 def masters(*others: str, ill: tuple[str, ...] = ("n1",)) -> Cluster:
