@@ -38,13 +38,18 @@ format: $(READY) ## Format the code and mend what the linter can mend
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+HISTORIES ?= 200000
+.PHONY: soak
+soak: $(READY) ## Many more histories of elections than make check has time for: HISTORIES=200000
+	@HISTORIES=$(HISTORIES) $(BIN)/pytest -q -n 2 tests/property/test_election.py
+
 NODES ?= 5
 .PHONY: cluster
 cluster: $(READY) ## A real control plane with hollow nodes for you, until Ctrl-C: NODES=50
 	@$(BIN)/python -m testbed up --nodes $(NODES)
 
 .PHONY: bench
-bench: $(READY) $(BENCH_VENV)/.ready ## CPU, memory and speed on the real API server, beside other clients: PARTS="watching remediating moving"
+bench: $(READY) $(BENCH_VENV)/.ready ## CPU, memory and speed on the real API server, beside other clients: PARTS="watching remediating moving handover sharing"
 	@$(BIN)/python -m testbed build
 	@$(BIN)/python -m tests.bench $(if $(PARTS),--parts $(PARTS))
 
@@ -68,8 +73,8 @@ setup: $(READY) ## Make the virtual environment (the others do it by themselves)
 
 .PHONY: lock
 lock: $(READY) ## Write the locked dependencies anew
-	$(COMPILE) --extra ipmi -o requirements.lock
-	$(COMPILE) --group dev -o requirements-dev.lock
+	$(COMPILE) --extra ipmi --extra tooz -o requirements.lock
+	$(COMPILE) --extra tooz --group dev -o requirements-dev.lock
 	echo 'hatchling>=1.27' | $(LOCK) --constraint requirements-dev.lock -o requirements-build.lock -
 	$(COMPILE) --group bench -o requirements-bench.lock
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from defib.config import FILE_VARIABLE, SETTINGS, Setting
 from defib.decide.fencing.table import TRANSITIONS
 from defib.model.incident import Phase
-from defib.telemetry.metrics import METRICS, Metric
+from defib.telemetry.catalogue import METRICS, Metric
 
 REFERENCE = Path(__file__).parent / "reference"
 
@@ -66,13 +66,20 @@ METRICS_TAIL = """
 | pods have waited for a proof for five minutes | `max(defib_pods_waiting_for_proof) > 0` for 5 minutes |
 | failed nodes wait for their turn | `max(defib_failover_held_nodes{reason="Budget"}) > 0` for 5 minutes |
 | calls to BMCs hang | `max(defib_power_calls_left_behind) > 16` |
+| no replica runs | `absent(defib_build_info)` for 5 minutes |
+| no replica leads | `sum(defib_leading) == 0` for a minute |
+| two replicas lead, for longer than two scrapes can differ | `sum(defib_leading) > 1` for 2 minutes |
+| there is no standby | `count(defib_leading) < 2` for 15 minutes |
+| a replica does not see who leads | `defib_leader_known == 0` for 2 minutes |
+| leadership keeps moving | `sum(increase(defib_leadership_changes_total[30m])) > 4` |
+| a bucket has no replica (election shards), for longer than two leases | `min(defib_buckets_unowned) > 0` for a minute |
 | Defib does not see the cluster | `defib_watch_blind_since_seconds > 0 and time() - defib_watch_blind_since_seconds > 120` |
 | Defib makes no passes | `increase(defib_passes_total[15m]) == 0` |
 | the API server fails or refuses | `sum(rate(defib_api_requests_total{code=~"none\\|4..\\|5.."}[5m])) > 0.1` |
-| objects that cannot be read | `defib_set_aside_objects > 0` |
+| objects that cannot be read | `max by (kind) (defib_set_aside_objects) > 0` |
 | nodes are unhealthy, and something holds remediation back | `sum by (check) (defib_check_nodes{state="unhealthy"}) > 0 and on (check) max by (check) (defib_gate_closed) == 1` |
 | what Defib does keeps failing | `increase(defib_actions_failed_total[15m]) > 3` |
-| a remediation has been going on for an hour | `min_over_time(nodehealthcheck_ongoing_remediation[1h]) == 1 and nodehealthcheck_ongoing_remediation offset 1h == 1` |
+| a remediation has been going on for an hour | `max by (name, remediation) (min_over_time(nodehealthcheck_ongoing_remediation[1h]) == 1 and nodehealthcheck_ongoing_remediation offset 1h == 1)` |
 """
 
 

@@ -1,4 +1,4 @@
-"""What many tests share: the real control plane's programs and Debian's fence agents, or one loud line that they are missing."""
+"""What many tests share: the real control plane's programs and those of Debian's packages, or one loud line that they are missing."""
 
 import os
 from pathlib import Path
@@ -42,6 +42,23 @@ def fence_agents() -> Path:
         return ensure("fence-agents", "fence_ipmilan").parent
     except NotInstalled as error:
         _do_without("the tests with Debian's fence agents", str(error))
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Path:
+    try:
+        return ensure("redis-server")
+    except NotInstalled as error:
+        _do_without("the tests with Redis", str(error))
+
+
+@pytest.fixture(scope="session")
+def zookeeper() -> Path:
+    """The library that is the server, too. It comes with a Java to run it."""
+    try:
+        return ensure("zookeeper", "/usr/share/zookeeper/bin/zkServer.sh")
+    except NotInstalled as error:
+        _do_without("the tests with ZooKeeper", str(error))
 
 
 def _do_without(tests: str, why: str) -> NoReturn:

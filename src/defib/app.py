@@ -20,6 +20,7 @@ from defib.coordinate.leadership import Alone, Leadership
 from defib.decide.changes import Change, What, changes
 from defib.decide.defaults import NotNeeded, NotPossible, default_check, news_of
 from defib.decide.doubt import brake_reason
+from defib.decide.fencing.obstacles import waits_for_another
 from defib.decide.plan import NOTHING, Plan, decide
 from defib.decide.remediators import NO_WORK, plan_own_work
 from defib.decide.rules import FailoverRules, Rules
@@ -60,13 +61,14 @@ from defib.observe.trigger import Trigger
 from defib.observe.watch import Patience
 from defib.power.registry import Drivers
 from defib.telemetry.metrics import Metrics
-from defib.web.server import Probes, overdue
+from defib.web.server import Probes, overdue, unseen
 
 log = structlog.get_logger("app")
 
 FIRST_CONTACT_SECONDS = 10.0
 FINISH_SECONDS = 10.0  # what was begun has this long to end before the lock is given back
 CATCH_UP_SECONDS = 10.0
+ASIDE_PAUSE_SECONDS = 600.0
 STORY_LENGTH = 100
 SETTLE_PASSES = 3.0  # after a change others get so many times the length of a pass: it is a quarter of the time at most
 DEFAULT_CHECK_ADVICE = (
@@ -111,7 +113,7 @@ class Operator:
         self._cache.follow(LEASES, Scope(namespace=settings.lock_namespace), name=LOCKS_NAME, optional=True)
         self._cache.follow(CONFIG_MAPS, Scope(namespace=settings.namespace), optional=True)
         # On its own client: that somebody's aggregated API is broken is no reason to doubt the API server.
-        discovery = Discovery(Client(transport, clock, limits=limits, on_answer=self._counted))
+        discovery = Discovery(Client(transport, clock, limits=limits, on_answer=self.counted))
         self._remediators = Remediators(self._cache, discovery, clock, self._trigger.changed)
         self._node_pods = NodePods(self._cache)
         hooks = Hooks(stop=self._braked, note=self._wrote, on_ended=self._ended, drivers=drivers or Drivers(clock))
@@ -121,6 +123,7 @@ class Operator:
         self._steadiness = Steadiness(clock.now(), clock.monotonic())
         self._rules = rules_of(settings)
         self.leadership: Leadership = Alone()
+        self._aside_due = clock.monotonic()
         self._has_seen_all = False
         self._own = NO_WORK
         self._needs_default = settings.default_check == "on"  # until that is settled, once
@@ -180,13 +183,22 @@ class Operator:
         self._trigger.changed()
 
     async def catch_up(self) -> None:
-        await self._cache.refresh(CATCH_UP_SECONDS)
+        started = self._clock.monotonic()
+        try:
+            await self._cache.refresh(CATCH_UP_SECONDS)
+        finally:
+            self._metrics.caught_up(self._clock.monotonic() - started)
 
     def is_busy(self, mandate: Mandate) -> bool:
         return self._executor.is_busy(mandate)
 
     def probes(self) -> Probes:
-        return Probes(not_alive=self._not_alive, not_ready=self._not_ready, scrape=self._metrics.render)
+        return Probes(
+            not_alive=self._not_alive,
+            not_ready=self._not_ready,
+            before_scrape=self._stand,
+            scrape=self._metrics.render,
+        )
 
     async def _passes(self) -> NoReturn:
         while True:
@@ -206,6 +218,7 @@ class Operator:
         self._has_seen_all = self._has_seen_all or cluster.complete
         plan = self._decide(cluster) if self._has_seen_all else NOTHING
         self.picture = Picture(cluster, plan, tuple(self._story))
+        self._stand()
         self._gauges.show(cluster, plan, self._own)
         self._last_pass = self._clock.monotonic()
         seconds, before = self._last_pass - started, self._pass_seconds
@@ -213,6 +226,11 @@ class Operator:
         self._metrics.passed(seconds)
         # The shorter of two: one that the rest of the machine held up says nothing about the next.
         self._trigger.settle(SETTLE_PASSES * min(seconds, before))
+
+    def _stand(self) -> None:
+        """Whoever only watches is no part of any election."""
+        if self._settings.watch_only == "off":
+            self._gauges.stand(self.leadership.standing)
 
     def _look(self) -> Cluster:
         now = self._clock.now()
@@ -226,6 +244,7 @@ class Operator:
             power=self._memory.power.seen,
             fences=self._memory.power.checks,
             claims=self._memory.claims.modes,
+            members=self._memory.members,
             server=self._server,
         )
 
@@ -242,10 +261,17 @@ class Operator:
         actions = (*ours, *own.actions)
         if self._settings.watch_only == "off":
             self._executor.carry_out(actions, self.leadership.permit)
+            self._step_aside(cluster)
         for moment in filter(None, (plan.wake_at, *own.moments)):
             self._trigger.wake_at(started + max((moment - cluster.now).total_seconds(), 0.0))
         self._trigger.wake_at(self._executor.next_retry)
         return plan
+
+    def _step_aside(self, cluster: Cluster) -> None:
+        """Now and then: if there is nobody else, we come back, and have not been away for long."""
+        now = self._clock.monotonic()
+        if self.leadership.step_aside(waits_for_another(cluster, self._rules) if now >= self._aside_due else ""):
+            self._aside_due = now + ASIDE_PAUSE_SECONDS
 
     def _default_check(self, cluster: Cluster) -> tuple[Action, ...]:
         """Wanted until it is there, or was told once that it is not needed or cannot be."""
@@ -283,6 +309,7 @@ class Operator:
                 self._moved(action)
             case _, Failed():
                 self._metrics.action_failed(type(action).__name__)
+        self._gauges.ended(action, outcome)
         self._memory.remember(action, outcome)
         if not isinstance(action, TellEvent):
             self._trigger.changed()
@@ -307,7 +334,9 @@ class Operator:
 
     def _not_alive(self) -> tuple[str, ...]:
         limit = 2 * self._settings.resync_seconds + FIRST_CONTACT_SECONDS
-        return (*overdue(self._last_pass, self._clock.monotonic(), limit), *self.leadership.not_alive())
+        late = overdue(self._last_pass, self._clock.monotonic(), limit)
+        blind = unseen(self._cache.lost(), self._clock.now(), self._settings.blind_limit_seconds)
+        return (*late, *blind, *self.leadership.not_alive())
 
     def _not_ready(self) -> tuple[str, ...]:
         return tuple(
@@ -317,9 +346,9 @@ class Operator:
 
     def _answered(self, answer: Answer) -> None:
         self._api_health.answered(answer, self._clock.monotonic())
-        self._counted(answer)
+        self.counted(answer)
 
-    def _counted(self, answer: Answer) -> None:
+    def counted(self, answer: Answer) -> None:
         self._metrics.answered(answer.verb, answer.code, answer.seconds)
 
     # The cache's witness: what it sees is counted, and wakes the next pass.
@@ -349,6 +378,8 @@ def rules_of(settings: Settings) -> Rules:
         own_node=settings.node_name or "",
         serves=frozenset(settings.serves),
         fence_check_pause=timedelta(seconds=settings.fence_check_seconds),
+        leftover_age=timedelta(seconds=settings.leftover_age_seconds),
+        has_members=settings.election == "shards",
         failover=FailoverRules(
             serves_policies=settings.pod_failover_policies == "on",
             max_unhealthy=read_amount(settings.failover_max_unhealthy),

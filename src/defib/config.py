@@ -76,6 +76,14 @@ class Settings(ElectionSettings, frozen=True, kw_only=True):
             Duration("65s", "1h"),
         ),
     ] = 90.0
+    blind_limit_seconds: Annotated[
+        float,
+        About(
+            "How long nodes or their heartbeats may be out of sight before /healthz fails, so that the kubelet starts "
+            "this replica anew. 0 is for ever.",
+            Duration("0s", "1d"),
+        ),
+    ] = 600.0
     requests_per_second: Annotated[
         int, About("The most requests to the API server that are started per second, over time.", Number(1, 100000))
     ] = 500
@@ -154,6 +162,14 @@ class Settings(ElectionSettings, frozen=True, kw_only=True):
         About(
             "How often the way to the power of each node that a PowerCycleRemediationTemplate covers is tried.",
             Duration("10s", "1d"),
+        ),
+    ] = 600.0
+    leftover_age_seconds: Annotated[
+        float,
+        About(
+            "How long nobody may have wanted what a dead remediation or a dead replica left behind (taints, annotations, "
+            "Leases), before it is taken away. Only what carries Defib's mark is.",
+            Duration("1m", "30d"),
         ),
     ] = 600.0
     pod_failover_policies: Annotated[

@@ -4,16 +4,25 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 
+import structlog
+
+from defib.act.outcome import Done, Outcome
 from defib.decide.failover.plan import Failover
+from defib.decide.fencing.readiness import Readiness
+from defib.decide.leftovers import kind_of
 from defib.decide.plan import Plan
 from defib.decide.remediators import OwnWork
+from defib.model.action import Action
 from defib.model.cluster import Cluster
 from defib.model.failover_policy import State
 from defib.model.incident import NodeIncident, Phase
 from defib.model.pod import PODS_ON
+from defib.model.standing import Standing
 from defib.observe.cache import HEARTBEATS_NAME, LOCKS_NAME
 from defib.power.registry import Drivers
 from defib.telemetry.metrics import Metrics
+
+log = structlog.get_logger("app")
 
 _OPEN = tuple(phase for phase in Phase if phase is not Phase.CLOSED)
 
@@ -24,14 +33,26 @@ class Gauges:
         self._drivers = drivers
         self._measured: set[str] = set()
         self._incidents: Mapping[str, NodeIncident] | None = None
+        self._leads = False
+
+    def stand(self, standing: Standing) -> None:
+        """A standby may make no pass for minutes, and a mandate ends without one: so this is shown whenever somebody looks."""
+        self._leads = standing.leads
+        self._metrics.stands(standing)
 
     def show(self, cluster: Cluster, plan: Plan, own: OwnWork) -> None:
         self._show_cache(cluster)
         self._show_checks(plan)
         self._show_incidents(cluster.incidents())
-        self._metrics.fences(own.readiness.ready, own.readiness.checked_at)
+        self._show_fences(own.readiness)
         self._show_failover(own.failover)
         self._metrics.left_behind(self._drivers.left_behind)
+
+    def ended(self, action: Action, outcome: Outcome) -> None:
+        """Of what was done, what nobody else counts: leftovers that were taken away."""
+        if isinstance(outcome, Done) and (kind := kind_of(action)):
+            self._metrics.collected(kind)
+            log.info("leftover collected", kind=kind, what=action.key)
 
     def _show_cache(self, cluster: Cluster) -> None:
         held = {"nodes": cluster.nodes, HEARTBEATS_NAME: cluster.heartbeats, LOCKS_NAME: cluster.locks}
@@ -66,6 +87,13 @@ class Gauges:
             )
         self._metrics.checked(counts)
         self._metrics.ongoing(ongoing)
+
+    def _show_fences(self, readiness: Readiness) -> None:
+        """Only who leads tries them. What a former leader found out is old, and nobody would correct it."""
+        if self._leads:
+            self._metrics.fences(readiness.ready, readiness.checked_at)
+        else:
+            self._metrics.fences({}, None)
 
     def _show_failover(self, failover: Failover) -> None:
         remembered = (*failover.policies.todo.judged.values(), *failover.remediations.judged.values())

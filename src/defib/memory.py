@@ -1,14 +1,15 @@
-"""What this process has found out by asking, beside what it watches: the power of machines, the modes of claims."""
+"""What this process has found out by asking, beside what it watches: power, claims, other replicas."""
 
 from datetime import datetime
 
 import msgspec
 
-from defib.act.outcome import ClaimRead, Outcome, PowerChecked, PowerRead, PowerSwitched
+from defib.act.outcome import ClaimRead, MembersRead, Outcome, PowerChecked, PowerRead, PowerSwitched
 from defib.clock import Clock
 from defib.decide.remediators import OwnWork
 from defib.model.action import Action, CheckPower, ReadClaim, ReadPower, SwitchPower
 from defib.model.cluster import Cluster
+from defib.model.leftover import MembersSeen, ReadMembers
 from defib.model.power import Look
 from defib.observe.cache import Cache
 from defib.observe.claim_memory import ClaimMemory
@@ -21,6 +22,7 @@ class Memory:
         self._clock = clock
         self.power = PowerMemory()
         self.claims = ClaimMemory()
+        self.members: MembersSeen | None = None
 
     def remember(self, action: Action, outcome: Outcome) -> None:
         match action, outcome:
@@ -33,6 +35,8 @@ class Memory:
                 self.power.checked(action.node, check)
             case ReadClaim(), ClaimRead(modes):
                 self.claims.read(f"{action.namespace}/{action.name}", modes)
+            case ReadMembers(), MembersRead(seen):
+                self.members = seen
 
     def keep_only(self, own: OwnWork, cluster: Cluster) -> None:
         self.power.keep_only(own.fencing.open, cluster.nodes)

@@ -5,7 +5,7 @@ import os
 import socket
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import msgspec
 import structlog
@@ -13,13 +13,15 @@ import structlog
 from defib import __version__
 from defib.app import FIRST_CONTACT_SECONDS, Operator, StartFailed
 from defib.clock import Clock, SystemClock
-from defib.config import Settings
+from defib.config import BadSettings, Settings
 from defib.coordinate.election import Candidate, Terms, problems_of
 from defib.coordinate.elector import Elector
 from defib.coordinate.follow import Follower
 from defib.coordinate.leadership import Alone, Election, Leadership, Single
 from defib.coordinate.lock import EndpointsLock, LeaseLock
+from defib.coordinate.outside import Outside
 from defib.coordinate.sharded import Sharded
+from defib.coordinate.store import NoStore, Store
 from defib.kube.client import Client
 from defib.kube.errors import KubeError
 from defib.kube.http import connect
@@ -30,9 +32,13 @@ from defib.web.server import CannotListen, serving
 
 log = structlog.get_logger("app")
 
+WITHOUT_CLUSTER = ("follow", "tooz")
+
 
 async def run(settings: Settings) -> None:
-    """Run an operator on the cluster that the settings name, until cancelled. Raises StartFailed."""
+    """Run an operator on the cluster that the settings name, until cancelled. Raises StartFailed and BadSettings."""
+    if _is_elected(settings):
+        candidate_of(settings)  # what is impossible is told before anything is asked of the cluster
     clock = SystemClock()
     transport = await _connect(settings, clock)
     operator = Operator(transport, clock, settings, Metrics())
@@ -40,14 +46,14 @@ async def run(settings: Settings) -> None:
         operator.leadership = leadership_of(settings, transport, clock, operator)
         await operator.first_contact()
         async with _served(settings, operator):
-            await _until_cancelled(operator)
+            await until_cancelled(operator)
     except CannotListen as error:
         raise StartFailed(str(error)) from error
     finally:
         await operator.close()
 
 
-async def _until_cancelled(operator: Operator) -> None:
+async def until_cancelled(operator: Operator) -> None:
     """When it is to end, it first ends what it has begun, while it still leads; then another one may."""
     has_finished = False
     try:
@@ -73,39 +79,77 @@ async def _served(settings: Settings, operator: Operator) -> AsyncIterator[None]
         if leader is None:
             yield
             return
-        async with serving_leader(lambda: operator.leadership.leader, leader.host, leader.port):
+        async with serving_leader(lambda: operator.leadership.leader, leader.host, leader.port) as port:
+            log.info("who leads is told", leader=f"http://{leader.host}:{port}/")
             yield
 
 
 def leadership_of(settings: Settings, transport: Transport, clock: Clock, operator: Operator) -> Leadership:
-    """Whoever only watches needs nobody's permission. Raises StartFailed."""
-    if settings.election == "off" or settings.watch_only == "on":
+    """Raises BadSettings."""
+    if not _is_elected(settings):
         return Alone()
     me = candidate_of(settings)
     # On a client of its own: however busy the others are, this must not wait.
-    client = Client(transport, clock)
+    client = Client(transport, clock, on_answer=operator.counted)
     if settings.election == "shards":
         return Sharded(client, settings.namespace, me, clock, operator)
     return Single(operator, lambda changed: election_of(settings, client, me, clock, changed))
 
 
+def _is_elected(settings: Settings) -> bool:
+    """Whoever only watches needs nobody's permission."""
+    return settings.election != "off" and settings.watch_only == "off"
+
+
 def candidate_of(settings: Settings) -> Candidate:
-    """Raises StartFailed."""
+    """Raises BadSettings."""
     terms = Terms(
         lease_seconds=settings.lease_duration_seconds,
         renew_seconds=settings.renew_deadline_seconds,
         retry_seconds=settings.retry_period_seconds,
     )
-    if problems := problems_of(terms):
-        raise StartFailed(f"nobody could lead with these settings: {'; '.join(problems)}")
-    return Candidate(settings.replica_name or f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}", terms)
+    # A sidecar knows us by the name of our host; where we write the name ourselves, each process needs its own.
+    host = socket.gethostname()
+    name = settings.replica_name or (host if settings.election == "follow" else f"{host}_{uuid.uuid4().hex[:8]}")
+    problems = [*problems_of(terms)] + (
+        [] if name else ["--replica-name: name this replica, since its host has no name"]
+    )
+    if problems:
+        raise BadSettings(problems)
+    return Candidate(name, terms)
+
+
+@asynccontextmanager
+async def taking_part(
+    settings: Settings, me: Candidate, clock: Clock, changed: Callable[[], None]
+) -> AsyncIterator[Election]:
+    """The election alone, without an operator, and who leads over HTTP if that is wished. Raises StartFailed."""
+    async with AsyncExitStack() as stack:
+        client = None
+        if settings.election not in WITHOUT_CLUSTER:
+            client = Client(await _connect(settings, clock), clock)
+            stack.push_async_callback(client.close)
+        election = election_of(settings, client, me, clock, changed)
+        if settings.leader_address is not None:
+            try:
+                address = settings.leader_address
+                await stack.enter_async_context(serving_leader(lambda: election.leader, address.host, address.port))
+            except CannotListen as error:
+                raise StartFailed(str(error)) from error
+        yield election
 
 
 def election_of(
-    settings: Settings, client: Client, me: Candidate, clock: Clock, changed: Callable[[], None]
+    settings: Settings, client: Client | None, me: Candidate, clock: Clock, changed: Callable[[], None]
 ) -> Election:
     if settings.election == "follow":
         return Follower(settings.leader_url, me, clock, changed)
+    if settings.election == "tooz":
+        try:
+            return Outside(Store(settings.tooz_url, settings.leader_lock, me), me, clock, changed)
+        except NoStore as error:
+            raise StartFailed(str(error)) from error
+    assert client is not None, "these locks are objects of a cluster"
     kind = EndpointsLock if settings.election == "endpoints" else LeaseLock
     return Elector(kind(client, settings.namespace, settings.leader_lock), me, clock, changed)
 

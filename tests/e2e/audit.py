@@ -1,7 +1,9 @@
 """What the operator asked of a real API server, as that wrote it down."""
 
 import asyncio
+import base64
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +27,27 @@ class Request(msgspec.Struct, frozen=True):
     what: str
     key: str
     code: int
+    by: str  # the credential: replicas share an account, and each has a token of its own
+    received: datetime
+    answered: datetime
 
     @property
     def is_write(self) -> bool:
         return self.verb not in ("get", "list", "watch")
 
+    @property
+    def has_worked(self) -> bool:
+        return self.code < 300
+
     def __str__(self) -> str:
-        return f"{self.verb} {self.what} {self.key}: {self.code}"
+        return f"{self.received:%H:%M:%S.%f} {self.verb} {self.what} {self.key}: {self.code}"
+
+
+def credential_of(token: str) -> str:
+    """What the API server calls it: the ID in a service account's token."""
+    payload = token.split(".")[1]
+    claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    return f"JTI={claims['jti']}"
 
 
 async def audited(policy: Path) -> tuple[str, ...]:
@@ -51,4 +67,6 @@ def _request(line: dict[str, Any]) -> Request:
     what = ".".join(part for part in (ref.get("resource", line["requestURI"]), ref.get("apiGroup", "")) if part)
     what += f"/{ref['subresource']}" if "subresource" in ref else ""
     key = "/".join(part for part in (ref.get("namespace", ""), ref.get("name", "")) if part)
-    return Request(line["verb"], what, key, line["responseStatus"]["code"])
+    (by,) = line["user"]["extra"]["authentication.kubernetes.io/credential-id"]
+    received, answered = (datetime.fromisoformat(line[name]) for name in ("requestReceivedTimestamp", "stageTimestamp"))
+    return Request(line["verb"], what, key, line["responseStatus"]["code"], by, received, answered)

@@ -44,6 +44,7 @@ PATIENCE_SECONDS = 20.0
 SOON_SECONDS = 15.0  # for what the operator does at once; a busy machine may take a while over it
 CLUSTER_ROLES = unstructured("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
 OPERATOR_LOG = "operator.log"
+OPERATOR_LOGS = "operator*.log"  # of several replicas
 # What the operator needs from its first moment on. Roles come into force by watches, a moment after they are written.
 RIGHTS = (
     ("watch", "nodes", ""),
@@ -51,6 +52,7 @@ RIGHTS = (
     ("watch", "leases.coordination.k8s.io", "kube-node-lease"),
     ("watch", "leases.coordination.k8s.io", medik8s.LOCK_NAMESPACE),
     ("watch", "configmaps", "defib-system"),
+    ("patch", "leases.coordination.k8s.io", "defib-system"),
     ("create", "events", "default"),
     ("delete", "podfailoverremediations.defib.dev", PLACE),
 )
@@ -153,8 +155,13 @@ class CheckCluster:
         self.plane.keep()
         checks = (await self.client.list_all(NODE_HEALTH_CHECKS)).items
         statuses = [f"{check.name}: {json.dumps(check.status)}" for check in checks]
-        log = await asyncio.to_thread((self.plane.directory / OPERATOR_LOG).read_text)
-        pytest.fail("\n".join([why, *statuses, *log.splitlines()[-15:]]))
+        pytest.fail("\n".join([why, *statuses, *await last_words(self.plane)]))
+
+
+async def last_words(plane: ControlPlane) -> list[str]:
+    """The end of what the operator said, or of what each replica did."""
+    logs = await asyncio.to_thread(lambda: [log.read_text() for log in sorted(plane.directory.glob(OPERATOR_LOGS))])
+    return [line for text in logs for line in text.splitlines()[-15:]]
 
 
 class Pool:

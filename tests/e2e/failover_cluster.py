@@ -27,7 +27,7 @@ from testbed.programs import Programs
 from testbed.settings import Settings
 from tests.contract.api_server.steps import raw
 from tests.e2e.audit import audited, requests_of
-from tests.e2e.check_cluster import OPERATOR_LOG
+from tests.e2e.check_cluster import last_words
 from tests.e2e.hollow_cluster import SETTINGS, TIMERS, HollowCluster, eventually, hollow_cluster
 from tests.e2e.rights import until_allowed
 
@@ -44,6 +44,7 @@ RIGHTS = (
     ("get", "persistentvolumeclaims", "default"),
     ("watch", "leases.coordination.k8s.io", "kube-node-lease"),
     ("watch", "configmaps", "defib-system"),
+    ("patch", "leases.coordination.k8s.io", "defib-system"),
     ("create", "events", "default"),
     ("create", "leases.coordination.k8s.io", medik8s.LOCK_NAMESPACE),
 )
@@ -100,8 +101,7 @@ class FailoverCluster:
         self.plane.keep()
         policies = (await self.client.list_all(POLICIES)).items
         told = [f"{one.key}: {json.dumps(one.status)}" for one in policies]
-        log = await asyncio.to_thread((self.plane.directory / OPERATOR_LOG).read_text)
-        pytest.fail("\n".join([why, *told, *log.splitlines()[-15:]]))
+        pytest.fail("\n".join([why, *told, *await last_words(self.plane)]))
 
 
 class Team:

@@ -38,7 +38,7 @@ from testbed.programs import Programs
 from testbed.settings import Settings
 from tests.contract.power.subjects import serving_tls
 from tests.e2e.audit import audited
-from tests.e2e.check_cluster import OPERATOR_LOG
+from tests.e2e.check_cluster import last_words
 from tests.e2e.hollow_cluster import SETTINGS, TIMERS, HollowCluster, eventually, hollow_cluster
 from tests.e2e.rights import until_allowed
 
@@ -72,6 +72,7 @@ RIGHTS = (
     ("watch", "nodehealthchecks.remediation.medik8s.io", ""),
     ("watch", "leases.coordination.k8s.io", "kube-node-lease"),
     ("create", "leases.coordination.k8s.io", medik8s.LOCK_NAMESPACE),
+    ("patch", "leases.coordination.k8s.io", PLACE),
     ("get", "secrets", PLACE),
     ("create", "events", "default"),
 )
@@ -143,8 +144,7 @@ class PowerCluster:
         self.plane.keep()
         incidents = (await self.client.list_all(NODE_INCIDENTS)).items
         told = [json.dumps(msgspec.to_builtins(one.status)) for one in incidents if one.is_open]
-        log = await asyncio.to_thread((self.plane.directory / OPERATOR_LOG).read_text)
-        pytest.fail("\n".join([why, *told, *log.splitlines()[-15:]]))
+        pytest.fail("\n".join([why, *told, *await last_words(self.plane)]))
 
 
 class Ward:

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from defib.kube.client import Client
 from testbed.cluster import ControlPlane
 from tests.contract.api_server.steps import eventually, raw
-from tests.e2e.audit import requests_of
+from tests.e2e.audit import credential_of, requests_of
 from tests.e2e.check_cluster import OPERATOR_LOG, PATIENCE_SECONDS, Body
 
 
@@ -75,17 +75,10 @@ class RunningOperator:
 async def defib_run(cluster: Installed, *more: str) -> AsyncIterator[RunningOperator]:
     """The operator, from when it sees everything to its orderly end."""
     log = cluster.plane.directory / OPERATOR_LOG
-    options = (f"--kubeconfig={await _account(cluster)}", "--probes-address=127.0.0.1:0", "--default-check=off", *more)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("DEFIB_")}
-    with await asyncio.to_thread(log.open, "wb") as out:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "defib", "run", *options, "--log-format=json"),
-            stdout=out,
-            stderr=STDOUT,
-            env=environment,
-        )
+    kubeconfig, _ = await log_in(cluster)
+    process = await start(log, f"--kubeconfig={kubeconfig}", *more)
     try:
-        operator = RunningOperator(process, await _address(process, log))
+        operator = RunningOperator(process, await probes_address(process, log))
         await eventually(operator.is_ready, within=PATIENCE_SECONDS)
         yield operator
         assert process.returncode is None, "it has ended by itself"
@@ -98,19 +91,29 @@ async def defib_run(cluster: Installed, *more: str) -> AsyncIterator[RunningOper
             await process.wait()
 
 
-async def _account(cluster: Installed) -> Path:
-    """The kubeconfig of the service account, as a pod would be it."""
+async def start(log: Path, *more: str) -> Process:
+    options = ("--probes-address=127.0.0.1:0", "--default-check=off", "--log-format=json", *more)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("DEFIB_")}
+    with await asyncio.to_thread(log.open, "wb") as out:
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "defib", "run", *options), stdout=out, stderr=STDOUT, env=environment
+        )
+
+
+async def log_in(cluster: Installed, name: str = "operator") -> tuple[Path, str]:
+    """The kubeconfig of the service account, as a pod would be it; and by which credential the API server knows it."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     path = "/api/v1/namespaces/defib-system/serviceaccounts/defib/token"
     asked = await raw(cluster.client, "POST", path, body)
     config = yaml.safe_load(await asyncio.to_thread(cluster.plane.kubeconfig.read_text))
-    config["users"] = [{"name": user["name"], "user": {"token": asked["status"]["token"]}} for user in config["users"]]
-    kubeconfig = cluster.plane.directory / "operator.kubeconfig"
+    token = asked["status"]["token"]
+    config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
+    kubeconfig = cluster.plane.directory / f"{name}.kubeconfig"
     await asyncio.to_thread(kubeconfig.write_text, yaml.safe_dump(config))
-    return kubeconfig
+    return kubeconfig, credential_of(token)
 
 
-async def _address(process: Process, log: Path) -> str:
+async def probes_address(process: Process, log: Path) -> str:
     """Where it serves its metrics: it says so when it has started."""
     said: list[Body] = []
 

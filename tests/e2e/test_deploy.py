@@ -5,6 +5,7 @@ import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -24,6 +25,10 @@ async def cluster(programs: Programs) -> AsyncIterator[ControlPlane]:
     async with ControlPlane(programs) as cluster:
         await cluster.wait_for_namespace("default")
         yield cluster
+
+
+def manifest(name: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((DEPLOY / name).read_text()))
 
 
 async def told(*command: str | Path) -> tuple[int, str]:
@@ -68,8 +73,11 @@ async def test_the_manifest_is_taken_and_its_account_can_watch_and_nothing_else(
     for verb, resource in (("delete", "nodes"), ("patch", "nodes"), ("list", "secrets"), ("list", "pods")):
         assert not await may(cluster, verb, resource), f"it may {verb} {resource}"
     defib = Path(sys.executable).parent / "defib"
+    (deployment,) = (one for one in manifest("observe.yaml") if one["kind"] == "Deployment")
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    account = await as_account(cluster)
     process = await asyncio.create_subprocess_exec(
-        defib, "run", f"--kubeconfig={await as_account(cluster)}", "--probes-address=127.0.0.1:0", stdout=PIPE
+        defib, *arguments, f"--kubeconfig={account}", "--probes-address=127.0.0.1:0", stdout=PIPE
     )
     assert process.stdout is not None
     seen: set[str] = set()
@@ -78,6 +86,7 @@ async def test_the_manifest_is_taken_and_its_account_can_watch_and_nothing_else(
             while len(seen) < 2:
                 line = (await process.stdout.readline()).decode()
                 assert line, "it ended"
+                assert "the lock" not in line, "it takes part in no election"
                 seen |= {kind for kind in ("nodes", "heartbeats") if "watch sees" in line and kind in line}
     finally:
         process.terminate()
@@ -92,3 +101,21 @@ async def test_the_pod_is_allowed_where_only_restricted_pods_are(cluster: Contro
     async with asyncio.timeout(PATIENCE_SECONDS):
         while "defib" not in await kubectl(cluster, "get", "pods", "--namespace=defib-system", "--no-headers"):
             pass  # the Deployment's controller makes it; asking takes long enough
+
+
+async def test_who_elects_by_an_endpoints_object_may_write_that_one_and_no_other(cluster: ControlPlane) -> None:
+    files = ("crds", "admission.yaml", "operator.yaml", "endpoints-election.yaml")
+    await kubectl(cluster, "apply", *(f"-f={DEPLOY / name}" for name in files))
+    here = "--namespace=defib-system"
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not await may(cluster, "patch", "endpoints/defib-leader", here):
+            pass  # the API server learns of roles by a watch of its own; asking takes long enough
+    assert await may(cluster, "get", "endpoints/defib-leader", here)
+    assert await may(cluster, "create", "endpoints", here)
+    for verb, what, where in (
+        ("patch", "endpoints/defib", here),
+        ("delete", "endpoints/defib-leader", here),
+        ("create", "endpoints", "--namespace=default"),
+        ("patch", "endpoints/kubernetes", "--namespace=default"),
+    ):
+        assert not await may(cluster, verb, what, where), f"it may {verb} {what} {where}"

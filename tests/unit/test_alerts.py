@@ -7,15 +7,18 @@ from typing import Any
 import pytest
 import yaml
 
+from defib.config import Settings
 from defib.decide.failover.turns import BUDGET
 from defib.model.incident import Phase
-from defib.telemetry.metrics import METRICS, Metric
+from defib.telemetry.catalogue import METRICS, Metric
 
 FILE = Path(__file__).parents[2] / "deploy" / "alerts.yaml"
 KNOWN = {metric.name: metric for metric in METRICS}
 ALERTS: list[dict[str, Any]] = [
     rule for group in yaml.safe_load(FILE.read_text())["spec"]["groups"] for rule in group["rules"]
 ]
+
+SCRAPE_SECONDS = 30  # as most do
 
 _NAMES = re.compile(r"\b(?:defib|nodehealthcheck)_\w+")
 _BY = re.compile(r"\b(?:by|on) \(([^)]*)\)")
@@ -69,6 +72,46 @@ def test_the_reason_of_a_node_that_waits_for_its_turn_is_called_so() -> None:
 def test_pods_may_wait_for_a_proof_for_five_minutes_before_anybody_is_called() -> None:
     (patience,) = (alert["for"] for alert in ALERTS if alert["alert"] == "DefibPodsWaitForProof")
     assert patience == "5m"
+
+
+def the(alert: str) -> dict[str, Any]:
+    (found,) = (one for one in ALERTS if one["alert"] == alert)
+    return found
+
+
+def seconds_of(patience: str) -> int:
+    return int(patience[:-1]) * {"m": 60, "h": 3600}[patience[-1]]
+
+
+def test_nobody_is_called_while_a_standby_takes_over() -> None:
+    """A crash takes a lease and a retry; then the next scrape must have seen it."""
+    settings = Settings()
+    takes = settings.lease_duration_seconds + settings.retry_period_seconds
+    for name in ("DefibNobodyLeads", "DefibReplicaDoesNotSeeLeader"):
+        assert seconds_of(the(name)["for"]) >= takes + SCRAPE_SECONDS, name
+
+
+def test_an_old_leader_s_last_word_is_no_second_leader() -> None:
+    """It is read until the next scrape; and some scrape once a minute."""
+    assert seconds_of(the("DefibTwoLead")["for"]) > 60
+
+
+def test_sh_04_somebody_is_called_when_a_bucket_is_unowned_for_longer_than_two_leases() -> None:
+    alert = the("DefibBucketUnowned")
+    assert seconds_of(alert["for"]) >= 2 * Settings().lease_duration_seconds
+    assert alert["expr"].startswith("min("), "a replica that sees nothing thinks that all are"
+
+
+def test_who_only_watches_does_not_call_for_a_leader() -> None:
+    """It has no such series, and `absent` would take that for a failure."""
+    assert [alert["alert"] for alert in ALERTS if "absent(defib_lead" in alert["expr"]] == []
+
+
+def test_every_alert_that_the_guide_to_several_replicas_explains_is_there() -> None:
+    page = (FILE.parents[1] / "docs" / "high-availability.md").read_text()
+    explained = set(re.findall(r"\bDefib[A-Z]\w+", page))
+    assert explained
+    assert explained <= {alert["alert"] for alert in ALERTS}
 
 
 def test_everything_that_the_reference_tells_to_alert_on_is_there() -> None:

@@ -12,6 +12,7 @@ from defib.gauges import Gauges
 from defib.model.cluster import Cluster
 from defib.model.incident import INCIDENTS, IncidentStatus, NodeIncident, Phase
 from defib.model.meta import Meta
+from defib.model.standing import Standing
 from defib.power.base import Outcome, Reading, Target
 from defib.power.base import Readiness as Answer
 from defib.power.manual import Manual
@@ -59,10 +60,11 @@ def values(metrics: Metrics, name: str) -> dict[str, float]:
     return {"".join(sample.labels.values()): sample.value for sample in samples}
 
 
-def show(metrics: Metrics, *looks: tuple[Cluster, OwnWork]) -> None:
+def show(metrics: Metrics, *looks: tuple[Cluster, OwnWork], leads: bool = True) -> None:
     async def main(clock: VirtualClock) -> None:
         manual = Manual(clock)
         gauges = Gauges(metrics, Drivers(clock, {"manual": manual, "stuck": Stuck(manual)}))
+        gauges.stand(Standing(leads=leads))
         for cluster, own in looks:
             gauges.show(cluster, NOTHING, own)
 
@@ -109,6 +111,16 @@ def test_a_node_that_is_covered_no_longer_loses_its_series() -> None:
     assert values(metrics, "defib_fence_checked_seconds") == {"": T0.timestamp()}
     show(metrics, (Cluster(now=T0), OwnWork(readiness=Readiness(ready={"n2": True}))))
     assert values(metrics, "defib_fence_ready") == {"n2": 1}
+    assert values(metrics, "defib_fence_checked_seconds") == {"": 0}
+
+
+def test_who_leads_no_longer_does_not_tell_which_nodes_could_be_fenced() -> None:
+    """It tries no more, so what it found out would stand for ever, whatever the new leader finds."""
+    metrics = Metrics()
+    tried = OwnWork(readiness=Readiness(ready={"n1": False}, checked_at=T0))
+    show(metrics, (Cluster(now=T0), tried))
+    show(metrics, (Cluster(now=T0), tried), leads=False)
+    assert values(metrics, "defib_fence_ready") == {}
     assert values(metrics, "defib_fence_checked_seconds") == {"": 0}
 
 

@@ -21,6 +21,7 @@ from defib.act.fencing import (
     taint_node,
     untaint_node,
 )
+from defib.act.leftovers import collect
 from defib.act.locks import take_lock
 from defib.act.machines import ask_for_power_cycle, remediate_machine, replace_machine
 from defib.act.means import REQUEST_SECONDS, Means
@@ -62,6 +63,7 @@ from defib.model.action import (
     UntaintNode,
     WriteStatus,
 )
+from defib.model.leftover import DropMember, LetHostGo, ReadMembers, TakeTaintOff
 from defib.model.machine_action import AskForPowerCycle, RemediateMachine, ReplaceMachine
 from defib.model.mandate import Mandate
 from defib.model.node import Node
@@ -103,6 +105,8 @@ async def apply(means: Means, action: Action, mandate: Mandate) -> Outcome:  # n
             return await read_claim(means, action)
         case AddDefaultCheck():
             return await add_default_check(means, action)
+        case TakeTaintOff() | LetHostGo() | DropMember() | ReadMembers():
+            return await collect(means, action, mandate)
         case AskForPowerCycle():
             return await ask_for_power_cycle(means, action, mandate)
         case RemediateMachine():

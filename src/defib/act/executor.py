@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from defib.act.apply import apply
-from defib.act.deadline import within
+from defib.act.deadline import StepByStep, within
 from defib.act.ledger import Ledger
 from defib.act.means import Means, Note
 from defib.act.news import News
@@ -22,6 +22,7 @@ from defib.act.outcome import (
     Done,
     Failed,
     Held,
+    MembersRead,
     Outcome,
     PowerChecked,
     PowerRead,
@@ -157,7 +158,8 @@ class Executor:
         self._waiting.clear()
         try:
             async with asyncio.timeout(seconds):
-                await self._idle.wait()
+                while self._underway or self._untold:  # what ends may have something to tell
+                    await self._idle.wait()
         except TimeoutError:
             log.warning("not all that was begun has ended", underway=sorted(self._underway)[:10])
             return False
@@ -229,6 +231,7 @@ class Executor:
                 self._news.not_told(oldest)
                 log.warning("too much to tell at once", check=oldest.check, dropped=oldest.message)
             self._untold[event.key] = (event, mandate)
+            self._idle.clear()
             if self._tellers < TELLERS:
                 self._tellers += 1
                 self._group.create_task(self._tell_all(), name="tell events")
@@ -266,17 +269,17 @@ class Executor:
             return Withheld("our mandate has ended")
         try:
             async with within(self._terms.deadline_seconds, mandate, self._clock) as deadline:
-                return await apply(self._means, action, mandate)
+                return await StepByStep(apply(self._means, action, mandate), mandate, self._clock)
         except KubeError as error:
             passing = isinstance(error, (Unreachable, ServerFailed, Throttled))
             asked = (error.retry_after if isinstance(error, Refused) else None) or 0.0
             forbidden = isinstance(error, Forbidden)
             return Failed(str(error), may_pass=passing, retry_after_seconds=asked, forbidden=forbidden)
         except TimeoutError:
-            if not deadline.expired():
-                raise
             if not mandate.holds(self._clock.monotonic()):
                 return Failed("not done when our mandate ended", may_pass=True)
+            if not deadline.expired():
+                raise
             return Failed(f"not done within {self._terms.deadline_seconds:g} s", may_pass=True)
 
     def _ended(self, action: Action, outcome: Outcome, mandate: Mandate) -> None:
@@ -349,7 +352,7 @@ def _why_again(outcome: Outcome) -> str:
 
 def _why(outcome: Outcome) -> str:
     match outcome:
-        case Done() | PowerRead() | PowerSwitched() | PowerChecked() | ClaimRead():
+        case Done() | PowerRead() | PowerSwitched() | PowerChecked() | ClaimRead() | MembersRead():
             return ""
         case Held(by):
             return f"its lock is held by {by}"

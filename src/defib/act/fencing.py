@@ -25,7 +25,7 @@ from defib.model.action import (
 )
 from defib.model.incident import Phase
 from defib.model.mandate import Mandate
-from defib.model.node import OUT_OF_SERVICE, OUT_OF_SERVICE_TAINT, Node, Taint
+from defib.model.node import OUT_OF_SERVICE, OUT_OF_SERVICE_TAINT, TAINTED_BY_US, Node, Taint
 from defib.model.pod import DISRUPTED, FREED_BY_US
 from defib.model.saved import missing, to_save
 
@@ -77,7 +77,9 @@ async def taint_node(means: Means, action: TaintNode, mandate: Mandate) -> Outco
         taints = list(node.spec.taints or ())
         if any(one.key == OUT_OF_SERVICE for one in taints):
             return None
-        return {"spec": {"taints": _wire([*taints, OUT_OF_SERVICE_TAINT])}}
+        now = f"{means.clock.now():%Y-%m-%dT%H:%M:%SZ}"
+        ours = _wire([OUT_OF_SERVICE_TAINT])[0] | {"timeAdded": now}
+        return {"metadata": {"annotations": {TAINTED_BY_US: now}}, "spec": {"taints": [*_wire(taints), ours]}}
 
     outcome = await _write_node(means, action.node, action.node_uid, taint)
     log.info("node is out of service", node=action.node, how=type(outcome).__name__)
@@ -88,7 +90,9 @@ async def untaint_node(means: Means, action: UntaintNode) -> Outcome:
     def untaint(node: Node) -> dict[str, Any] | None:
         taints = node.spec.taints or ()
         kept = [one for one in taints if one.key != OUT_OF_SERVICE]
-        return {"spec": {"taints": _wire(kept) or None}} if len(kept) < len(taints) else None
+        if len(kept) == len(taints) and TAINTED_BY_US not in node.annotations:
+            return None
+        return {"metadata": {"annotations": {TAINTED_BY_US: None}}, "spec": {"taints": _wire(kept) or None}}
 
     outcome = await _write_node(means, action.node, action.node_uid, untaint)
     log.info("node is in service again", node=action.node, how=type(outcome).__name__)

@@ -11,7 +11,7 @@ from defib.kube.client import Merge
 from defib.kube.errors import Conflict, KubeError, NotFound, ServerFailed, Throttled, Unreachable
 from defib.kube.kinds import Ref
 from defib.model.meta import Unstructured
-from defib.model.metal3 import HOST, REBOOT_HARD, power_of, why_untouchable
+from defib.model.metal3 import HOST, KEPT_OFF_BY, REBOOT_HARD, power_of, why_untouchable
 from defib.model.power import PowerState, Reading
 from defib.power.base import Accepted, NotReady, Outcome, Readiness, Ready, Refused, Target, Unknown
 
@@ -76,9 +76,10 @@ class Metal3:
 
     async def _patch(self, host: Unstructured, target: Target, value: str | None) -> None:
         key = target.options[_KEY]
-        if host.annotations.get(key) == value:
+        marked = {key: value, KEPT_OFF_BY: key if value is not None else None}
+        if all(host.annotations.get(name) == text for name, text in marked.items()):
             return
-        meta = {"uid": host.uid, "resourceVersion": host.metadata.resource_version, "annotations": {key: value}}
+        meta = {"uid": host.uid, "resourceVersion": host.metadata.resource_version, "annotations": marked}
         ref = await self._ref(target)
         written = await self._means.client.patch(ref, Merge({"metadata": meta}), deadline=REQUEST_SECONDS)
         self._means.note(ref.kind, written)

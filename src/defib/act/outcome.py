@@ -2,6 +2,7 @@
 
 import msgspec
 
+from defib.model.leftover import MembersSeen
 from defib.model.meta import Resource
 from defib.model.power import FenceCheck, Reading, Sent
 
@@ -61,6 +62,12 @@ class ClaimRead(msgspec.Struct, frozen=True):
     modes: frozenset[str]
 
 
+class MembersRead(msgspec.Struct, frozen=True):
+    """The Leases of replicas were looked at."""
+
+    seen: MembersSeen
+
+
 class Failed(msgspec.Struct, frozen=True):
     """It did not work. `may_pass`: a lost answer or a busy server, where the very same may work a moment later."""
 
@@ -70,4 +77,6 @@ class Failed(msgspec.Struct, frozen=True):
     forbidden: bool = False
 
 
-Outcome = Done | Stale | Held | Taken | Withheld | PowerRead | PowerSwitched | PowerChecked | ClaimRead | Failed
+Outcome = (
+    Done | Stale | Held | Taken | Withheld | PowerRead | PowerSwitched | PowerChecked | ClaimRead | MembersRead | Failed
+)

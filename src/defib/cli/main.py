@@ -75,6 +75,7 @@ def cli() -> None:
       defib run --context staging    run the operator on a real one
       defib why worker-7             why a node is, or is not, being remediated
       defib pause                    nothing destructive is done any more, in the whole cluster
+      defib elect --leader-lock x -- ./server    run any program on one of several machines
     """  # noqa: D301  the backspace is click's mark for lines that keep their breaks
 
 
@@ -133,6 +134,25 @@ def demo(seconds: float | None, seed: int, speed: float) -> None:
 DECIDING = ("kubeconfig", "context", "namespace", "lock_namespace", "brake", "upgrade_signals", "upgrade_limit")
 
 
+# Who takes part in which election, and what is logged of it.
+ELECTING = (
+    "kubeconfig",
+    "context",
+    "namespace",
+    "election",
+    "leader_lock",
+    "replica_name",
+    "lease_duration",
+    "renew_deadline",
+    "retry_period",
+    "leader_url",
+    "tooz_url",
+    "leader_address",
+    "log_format",
+    "log_level",
+)
+
+
 @cli.command()
 @click.argument("node")
 @click.option(
@@ -162,6 +182,37 @@ def why(node: str, output: str, **flags: str | None) -> None:
     from defib.cli.why import explain_node
 
     explain_node(node, _settings(flags), output)
+
+
+@cli.command()
+@click.option("--node", default="", metavar="NAME", help="Say also who looks after this node.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="For people, or for machines.",
+)
+@settings_options("kubeconfig", "context", "namespace", "leader_lock")
+def shards(node: str, output: str, **flags: str | None) -> int:
+    """Show which replica of the operator holds what.
+
+    Where replicas share the work (election shards): who is there, which buckets and how many nodes each has, what
+    nobody has, and who admits. Where one leads in everything: who it is.
+
+    \b
+    Examples:
+      defib shards
+      kubectl defib shards --node worker-7 --context staging
+      defib shards -o json | jq '[.idle[].bucket]'
+
+    \b
+    Exit codes: 0 everything is somebody's; 1 something is nobody's, or cannot be known; 2 the command line is wrong.
+    """  # noqa: D301  see cli
+    from defib.cli.shards import show_shards
+
+    return show_shards(_settings(flags), node, output)
 
 
 @cli.command()
@@ -246,6 +297,53 @@ def confirm_off(node: str, **flags: str | None) -> None:
     from defib.cli.hand import confirm_node_off
 
     confirm_node_off(node, _settings(flags))
+
+
+@cli.command(context_settings={"allow_interspersed_args": False})
+@click.argument("command", nargs=-1, required=True, metavar="-- COMMAND [ARG]...")
+@click.option(
+    "--lost-grace",
+    type=Length("0s", "1h"),
+    metavar="DURATION",
+    default="3s",
+    show_default=True,
+    help="How long the command may take to end when we no longer lead; then it is killed.",
+)
+@click.option(
+    "--stop-grace",
+    type=Length("0s", "1h"),
+    metavar="DURATION",
+    default="25s",
+    show_default=True,
+    help="How long it may take to end when we are told to stop; then it is killed.",
+)
+@settings_options(*ELECTING)
+def elect(command: tuple[str, ...], lost_grace: float, stop_grace: float, **flags: str | None) -> int:
+    """Run COMMAND only while this replica leads.
+
+    Start it on several machines, or in several pods, with the same --leader-lock, which must be given: COMMAND runs on
+    one of them. The lock is a Lease in --namespace. Whoever ceases to lead ends COMMAND (SIGTERM, after --lost-grace
+    SIGKILL) and all that came from it, before another one can lead, and stands by again. When COMMAND ends by itself,
+    the lock is released, and this ends too. COMMAND finds the name of its replica in DEFIB_REPLICA_NAME.
+
+    SIGTERM and SIGINT are passed on; when all has ended, within --stop-grace, the lock is released. SIGHUP, SIGUSR1 and
+    SIGUSR2 are only passed on. Killed by SIGKILL or stopped by SIGSTOP, it still has COMMAND ended in time. Only if the
+    whole machine or container is frozen, COMMAND may run for a moment when it goes on, before it is ended.
+
+    \b
+    Examples:
+      defib elect --leader-lock report --namespace shop -- /usr/bin/send-report --daily
+      defib elect --leader-lock report --namespace shop --leader-address :16401 -- ./server
+      defib elect --election follow --leader-url http://127.0.0.1:16401/ -- ./server
+
+    \b
+    Exit codes: those of COMMAND, 128 and more if a signal ended it; 0 stopped while it stood by;
+    1 it cannot take part, one line says why; 2 the settings are wrong; 126 COMMAND cannot be run;
+    127 there is no such COMMAND.
+    """  # noqa: D301  see cli
+    from defib.cli.elect import run_elected
+
+    return run_elected(_settings(flags), command, lost_grace, stop_grace)
 
 
 @cli.command()

@@ -93,7 +93,7 @@ def _of_node(answer: Answer) -> Iterator[Fact]:
     elif answer.exists:
         yield "Ready", _text("the node does not say", "yellow")
     if answer.heartbeat is not None:
-        yield "heartbeat", _text(_relative(answer.heartbeat, now))
+        yield "heartbeat", _text(relative(answer.heartbeat, now))
     if answer.is_cordoned:
         yield "cordoned", _text("no new pods are placed on it")
     if answer.lock is not None:
@@ -139,7 +139,7 @@ def _of_check(told: CheckTold, now: datetime, width: int) -> Iterator[Fact]:
     for one in told.remediations:
         yield "remediation", _text(_remediation(one, now))
     if told.status is not None:
-        written = f", written {_relative(told.status.updated, now)}" if told.status.updated else ""
+        written = f", written {relative(told.status.updated, now)}" if told.status.updated else ""
         yield "its status", _text(f"{told.status.phase}{written}: {told.status.reason}")
         if told.status.of_node not in ("", told.message):  # as a rule they say the same
             yield "", _text(f"of this node: {told.status.of_node}")
@@ -166,7 +166,7 @@ def _remediation(one: RemediationTold, now: datetime) -> str:
     if one.template:
         parts.append(f"from template {one.template}")
     if one.created is not None:
-        parts.append(f"created {_relative(one.created, now)}")
+        parts.append(f"created {relative(one.created, now)}")
     if one.succeeded in SUCCESS:
         parts.append(SUCCESS[one.succeeded])
     if one.is_deleting:
@@ -186,10 +186,10 @@ def _moment(moment: datetime | None, now: datetime) -> str:
     if moment is None:
         return ""
     day = "" if moment.date() == now.date() else f"{moment:%Y-%m-%d} "
-    return f"{day}{moment:%H:%M:%S} UTC ({_relative(moment, now)})"
+    return f"{day}{moment:%H:%M:%S} UTC ({relative(moment, now)})"
 
 
-def _relative(moment: datetime | None, now: datetime) -> str:
+def relative(moment: datetime | None, now: datetime) -> str:
     if moment is None:
         return ""
     length = abs(now - moment)

@@ -8,6 +8,8 @@
 
 Safe without anybody's wall clock: whoever wants the lock waits on their own monotonic clock until they have seen it
 unchanged for a whole lease, and whoever has it stops earlier than that, counted from when they began to renew it.
+What no lease can prevent: somebody deletes the lock while its holder is cut off, and a replica that starts just then
+has never seen it. It takes what looks like a first start at once.
 """
 
 import math
@@ -26,24 +28,23 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
 ATTEMPTS_MAX = 8
 JITTER = 1.2  # a try may come so much later than planned
+LONGEST_SECONDS = 3600.0  # no replica is given a longer lease: one that stands there for longer is a stranger's joke
 
 
 def problems_of(terms: Terms) -> tuple[str, ...]:
-    """Why nobody could lead safely, or at all, on these terms; one sentence each."""
-    found = [
-        f"{name} must be more than 0"
-        for name, seconds in (
-            ("the lease", terms.lease_seconds),
-            ("the renew deadline", terms.renew_seconds),
-            ("the retry period", terms.retry_seconds),
-        )
-        if seconds <= 0
-    ]
-    if terms.lease_seconds <= terms.renew_seconds:
-        found.append("the lease must be longer than the renew deadline: else another leads before this one has stopped")
-    if terms.renew_seconds <= JITTER * terms.retry_seconds:
+    """Why nobody could lead safely, or at all, on these terms; a line each, with the settings that are concerned."""
+    lease, renew, retry = terms.lease_seconds, terms.renew_seconds, terms.retry_seconds
+    named = {"--lease-duration": lease, "--renew-deadline": renew, "--retry-period": retry}
+    found = [f"{flag}: {seconds:g}s must be more than 0" for flag, seconds in named.items() if seconds <= 0]
+    if lease <= renew:
         found.append(
-            f"the renew deadline must be more than {JITTER:g} times the retry period: else nobody could keep it"
+            f"--lease-duration: {lease:g}s must be more than --renew-deadline, {renew:g}s: else another one leads before "
+            "this one has stopped; raise it, or lower --renew-deadline"
+        )
+    if renew <= JITTER * retry:
+        found.append(
+            f"--renew-deadline: {renew:g}s must be more than {JITTER:g} times --retry-period, {retry:g}s: else one missed "
+            "renewal would end everything; raise it, or lower --retry-period"
         )
     return tuple(found)
 
@@ -67,10 +68,10 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     record: Record | None = None
     version: str | None = None
     since: float | None = None  # since when it has been seen unchanged; None: it was never seen
-    tried: float | None = None  # when the last request ended
+    tried: float | None = None  # from when we count to the next request: the last one began then, or told us something
     is_stale: bool = False  # a write did not work, or nobody knows whether it did: it must be read first
     attempts: tuple[Record, ...] = ()  # what we wrote, or may have: by this we know our own hand, not by a name
-    not_before: float = -math.inf  # somebody had it and it vanished: until then they may believe that they still do
+    vanished: Record | None = None  # what stood there when it was deleted: somebody may believe that they still have it
     renewed: float = 0.0  # when the last renewal began that worked
     ours_until: float | None = None  # while we lead: when we must have stopped
 
@@ -111,15 +112,14 @@ def next_step(me: Candidate, sight: Sight, monotonic: float, now: datetime) -> S
         return _keep(me, sight, sight.ours_until, monotonic, now)
     if sight.since is None or sight.is_stale or not me.is_willing:
         return _look(me, sight, monotonic)
-    if is_free(sight, monotonic):
+    if monotonic >= _frees(me, sight, sight.since):
         return Take(taken_by(me, sight.record, now), sight.version)
     return _look(me, sight, monotonic)
 
 
 def _keep(me: Candidate, sight: Sight, ours_until: float, monotonic: float, now: datetime) -> Step:
-    if sight.record is None or sight.record.holder != me.name:
-        by = sight.record.holder if sight.record is not None else ""
-        return StepDown(f"{by} has taken the lock" if by else "the lock was taken away from us")
+    if sight.record is None or not _is_like_ours(sight.record, sight):
+        return StepDown(_why_lost(me, sight.record))
     if monotonic >= ours_until:
         return StepDown(f"the lock could not be renewed for {me.terms.renew_seconds:g} s")
     if sight.is_stale:
@@ -129,8 +129,15 @@ def _keep(me: Candidate, sight: Sight, ours_until: float, monotonic: float, now:
     return Take(taken_by(me, sight.record, now), sight.version) if monotonic >= due else Wait(min(due, ours_until))
 
 
+def _why_lost(me: Candidate, record: Record | None) -> str:
+    if record is None or not record.holder:
+        return "the lock was taken away from us"
+    is_twin = record.holder == me.name
+    return "somebody else writes the lock in our name" if is_twin else f"{record.holder} has taken the lock"
+
+
 def _look(me: Candidate, sight: Sight, monotonic: float) -> Step:
-    """Now and then; and at the very moment when the lock becomes free, if nobody touches it, it can be taken."""
+    """At least once in a retry period; and at the very moment when the lock becomes free it can be taken."""
     if sight.tried is None:
         return Look()
     due = sight.tried + me.terms.retry_seconds
@@ -138,29 +145,46 @@ def _look(me: Candidate, sight: Sight, monotonic: float) -> Step:
         return Look()
     if sight.since is None or sight.is_stale or not me.is_willing:
         return Wait(due)
-    frees = sight.since + sight.record.lease_seconds if sight.record is not None else sight.not_before
-    return Wait(min(due, frees))
+    return Wait(min(due, _frees(me, sight, sight.since)))
 
 
-def is_free(sight: Sight, monotonic: float) -> bool:
-    """Whether it may be taken: nobody has it, we wrote it ourselves, or nobody has touched it for as long as it lasts.
+def _frees(me: Candidate, sight: Sight, since: float) -> float:
+    """From when on it may be taken: nobody has it, we wrote it ourselves, or nobody has touched it for a lease.
 
     A name alone proves nothing: two replicas that were given the same one must not both lead.
     """
     record = sight.record
     if record is None:
-        return monotonic >= sight.not_before
+        return since + _lasts(me, sight.vanished) if sight.vanished is not None else -math.inf
     if not record.holder or is_by_our_hand(record, sight):
-        return True
-    return sight.since is not None and monotonic >= sight.since + record.lease_seconds
+        return -math.inf
+    return since + _lasts(me, record)
 
 
-def is_by_our_hand(record: Record, sight: Sight) -> bool:
+def _lasts(me: Candidate, record: Record) -> float:
+    """As long as it says, and as ours does at least: a stranger who writes a shorter one has not stopped the leader."""
+    return max(min(record.lease_seconds, LONGEST_SECONDS), me.terms.lease_seconds)
+
+
+def is_by_our_hand(record: Record | None, sight: Sight) -> bool:
     """Where a lock keeps whole seconds only, this is never so, and we wait like everybody else."""
-    return any(
+    return record is not None and any(
         (record.holder, record.renewed, record.transitions) == (one.holder, one.renewed, one.transitions)
         for one in sight.attempts
     )
+
+
+def _is_like_ours(record: Record, sight: Sight) -> bool:
+    """The same to the second. That is enough to keep what nobody else could have taken in order."""
+    return any(
+        (record.holder, _whole(record.renewed), record.transitions)
+        == (one.holder, _whole(one.renewed), one.transitions)
+        for one in sight.attempts
+    )
+
+
+def _whole(moment: datetime | None) -> datetime | None:
+    return moment.replace(microsecond=0) if moment is not None else None
 
 
 def taken_by(me: Candidate, before: Record | None, now: datetime) -> Record:
@@ -184,15 +208,25 @@ def released(before: Record, now: datetime) -> Record:
 
 def saw(sight: Sight, record: Record | None, version: str | None, monotonic: float) -> Sight:
     """The lock was read. It counts as seen from when the answer came, if it is another one than before."""
-    is_same = sight.since is not None and sight.version == version
-    since = sight.since if is_same else monotonic
-    not_before = sight.not_before
-    before = sight.record
-    if record is None and before is not None and before.holder and not is_by_our_hand(before, sight):
-        not_before = monotonic + before.lease_seconds
+    if sight.since is not None and sight.version == version:
+        return msgspec.structs.replace(sight, tried=monotonic, is_stale=False)
     return msgspec.structs.replace(
-        sight, record=record, version=version, since=since, tried=monotonic, is_stale=False, not_before=not_before
+        sight,
+        record=record,
+        version=version,
+        since=monotonic,
+        tried=monotonic,
+        is_stale=False,
+        vanished=_vanished(sight, monotonic) if record is None else None,
+        # A version that is not by our hand is newer than all that we tried to change: none of that can come true now.
+        attempts=sight.attempts if record is None or _is_like_ours(record, sight) else (),
     )
+
+
+def _vanished(sight: Sight, monotonic: float) -> Record | None:
+    """Whatever we saw there last, another one may have taken it since; but nobody could while it was ours."""
+    is_ours = sight.ours_until is not None and monotonic < sight.ours_until
+    return None if is_ours else sight.record if sight.record is not None else sight.vanished
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -219,14 +253,15 @@ def wrote(me: Candidate, sight: Sight, written: Written) -> Sight:
     )
 
 
-def failed(sight: Sight, monotonic: float) -> Sight:
-    """A request did not work, or nobody knows whether it did."""
-    return msgspec.structs.replace(sight, tried=monotonic, is_stale=True)
+def failed(sight: Sight, began: float) -> Sight:
+    """A request did not work, or nobody knows whether it did. One that hung has cost time enough: no pause follows it."""
+    return msgspec.structs.replace(sight, tried=began, is_stale=True)
 
 
 def trying(sight: Sight, take: Take) -> Sight:
-    """It is about to be written; if no answer comes, it may have been all the same."""
-    return msgspec.structs.replace(sight, attempts=(*sight.attempts, take.record)[-ATTEMPTS_MAX:])
+    """It is about to be written; if no answer comes, it may have been all the same. The first stays: it was, if any was."""
+    first, *others = *sight.attempts, take.record
+    return msgspec.structs.replace(sight, attempts=(first, *others[1 - ATTEMPTS_MAX :]))
 
 
 def lost(sight: Sight, take: Take, monotonic: float) -> Sight:

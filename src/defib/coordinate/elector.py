@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import NoReturn
 
+import msgspec
 import structlog
 
 from defib.clock import Clock
@@ -52,6 +53,7 @@ class Elector:
         self._mandate: Mandate | None = None
         self._seen_at = -math.inf
         self._trouble = Trouble()
+        self._rests_until = -math.inf
 
     @property
     def mandate(self) -> Mandate | None:
@@ -76,10 +78,20 @@ class Elector:
             return ()
         return (f"we lead, and the lock was last renewed {self.seen_seconds_ago:.0f} s ago, allowed are {limit:.0f} s",)
 
+    def rest(self, seconds: float) -> None:
+        """Let another one lead, and do not try to for so long. To be called when nothing of ours is under way."""
+        self._rests_until = self._clock.monotonic() + seconds
+
+    @property
+    def _candidate(self) -> Candidate:
+        return msgspec.structs.replace(self._me, is_willing=self._clock.monotonic() >= self._rests_until)
+
     async def run(self) -> NoReturn:
         """Until cancelled. Being cancelled releases nothing: whoever still works would be overtaken."""
         while True:
-            step = next_step(self._me, self._sight, self._clock.monotonic(), self._clock.now())
+            if not self._candidate.is_willing:
+                await self.release()
+            step = next_step(self._candidate, self._sight, self._clock.monotonic(), self._clock.now())
             match step:
                 case Wait(until):
                     await asyncio.sleep(max(until - self._clock.monotonic(), 0.0))
@@ -111,12 +123,12 @@ class Elector:
         return usual if until is None else max(min(usual, until - self._clock.monotonic()), 0.001)
 
     async def _look(self) -> None:
-        patience = self._patience
+        began, patience = self._clock.monotonic(), self._patience
         try:
             async with asyncio.timeout(patience):
                 found = await self._lock.read(patience)
         except (KubeError, TimeoutError) as error:
-            self._fail(NOT_READ, error)
+            self._fail(NOT_READ, error, began)
             return
         self._seen_at = self._clock.monotonic()
         self._trouble.over(NOT_READ)
@@ -132,15 +144,15 @@ class Elector:
             self._know(lost(self._sight, step, self._clock.monotonic()))
             return
         except (KubeError, TimeoutError) as error:
-            self._fail(NOT_WRITTEN, error)
+            self._fail(NOT_WRITTEN, error, began)
             return
         self._seen_at = self._clock.monotonic()
         self._trouble.over(NOT_WRITTEN)
         self._know(wrote(self._me, self._sight, Written(step.record, version, began, self._seen_at)))
 
-    def _fail(self, what: str, error: Exception) -> None:
+    def _fail(self, what: str, error: Exception, began: float) -> None:
         self._trouble.tell(what, error)
-        self._know(failed(self._sight, self._clock.monotonic()))
+        self._know(failed(self._sight, began))
 
     def _know(self, sight: Sight) -> None:
         before, self._sight = self._sight, sight

@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import aiohttp
 import msgspec
@@ -17,6 +17,15 @@ log = structlog.get_logger("coordinate")
 
 ANSWER_MAX = 65536
 LASTS = 2.0  # retry periods: so long what was told counts, if nothing else is
+HTTP_OK = 200
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    name: str
+
+
+class NotSaid(Exception):
+    """Why there is no good answer."""
 
 
 class Follower:
@@ -31,6 +40,7 @@ class Follower:
         self._until = -math.inf
         self._mandate: Mandate | None = None
         self._terms = 0
+        self._trouble = ""  # as it was last told
 
     @property
     def mandate(self) -> Mandate | None:
@@ -46,36 +56,50 @@ class Follower:
     async def release(self) -> None:
         """There is nothing of ours to release: it is the sidecar's."""
 
+    def rest(self, seconds: float) -> None:
+        """The same."""
+
     async def run(self) -> NoReturn:
         timeout = aiohttp.ClientTimeout(total=self._me.terms.retry_seconds)
-        async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
+        async with aiohttp.ClientSession(
+            timeout=timeout, trust_env=False, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
+        ) as session:
             while True:
                 began = self._clock.monotonic()
                 self._heard(await self._ask(session), began)
                 await asyncio.sleep(max(began + self._me.terms.retry_seconds - self._clock.monotonic(), 0.0))
 
     async def _ask(self, session: aiohttp.ClientSession) -> str:
-        """The name; empty when there is no good answer in time."""
+        """The name; empty when nobody leads, or there is no good answer in time."""
         try:
             async with session.get(self._url, allow_redirects=False) as response:
-                text = await response.content.read(ANSWER_MAX)
-                return _name_in(text) if response.status == 200 else ""  # noqa: PLR2004  the one good answer
-        except (aiohttp.ClientError, TimeoutError) as error:
-            log.warning("nobody says who leads", url=self._url, why=str(error) or type(error).__name__)
+                name = await _name_in(response)
+        except (NotSaid, aiohttp.ClientError, OSError) as error:
+            why = str(error) or type(error).__name__
+            if why != self._trouble:  # the same every two seconds would hide everything else
+                log.warning(
+                    "nobody says who leads", by="--leader-url", why=why, advice="nothing is done until somebody does"
+                )
+            self._trouble = why
             return ""
+        if self._trouble:
+            log.info("it is said again who leads")
+        self._trouble = ""
+        return name
 
     def _heard(self, leader: str, began: float) -> None:
         """Counted from when it was asked: by the time the answer is here, it may be old."""
-        before = self.leader
+        before = (self._leader, self._mandate)
         self._leader, self._until = leader, began + LASTS * self._me.terms.retry_seconds
-        if leader == self._me.name and self.mandate is not None:
+        if leader != self._me.name or not leader:
+            self._end_term()
+        elif self.mandate is not None:
             self.mandate.ends = self._until
         else:
             self._end_term()
-        if leader == self._me.name and self.mandate is None:
             self._terms += 1
             self._mandate = Mandate(f"{leader}/{self._terms}", self._until)
-        if before != leader:
+        if before != (self._leader, self._mandate):
             self._changed()
 
     def _end_term(self) -> None:
@@ -84,10 +108,16 @@ class Follower:
         self._mandate = None
 
 
-def _name_in(text: bytes) -> str:
+async def _name_in(response: aiohttp.ClientResponse) -> str:
+    """Raises NotSaid."""
+    if response.status != HTTP_OK:
+        raise NotSaid(f"it answers with {response.status}")
+    text = bytearray()
+    async for chunk in response.content.iter_any():
+        text += chunk
+        if len(text) > ANSWER_MAX:
+            raise NotSaid(f"its answer has more than {ANSWER_MAX} bytes")
     try:
-        answer: Any = msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return ""
-    name = answer.get("name") if isinstance(answer, dict) else None
-    return name if isinstance(name, str) else ""
+        return msgspec.json.decode(text.decode(), type=_Answer).name
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise NotSaid("its answer is no JSON object with a name") from None

@@ -1,21 +1,27 @@
 """Whose business an action is: the name by which it falls into a bucket.
 
-What is counted is admitted by one: remediations, incidents, locks and machines that are given up, of whichever check,
-since the budgets of checks overlap. What is then done to one machine is done by whoever looks after that machine; what
-passes between the two stands in the cluster.
+What is counted is admitted by one: remediations, incidents, machines that are given up, of whichever check or policy,
+since their budgets overlap; and whatever is done because nothing of that is there. What is then done to one machine is
+done by whoever looks after that machine; what passes between the two stands in the cluster.
+
+Whoever does something must know what it depends on: what is under way, what failed, how the power was read is known to
+the replica alone that did it. So what follows from such knowledge has the same name as that by which it was gained.
 """
 
+from defib.model import medik8s
 from defib.model.action import (
     CHECK,
     Action,
     AddDefaultCheck,
     CheckPower,
+    ClearNodeAnnotation,
     DeleteAttachment,
     DeleteNode,
     DropIncident,
     EndRemediation,
     FreePod,
     HoldLock,
+    MarkRemediation,
     MovePod,
     OpenIncident,
     ReadClaim,
@@ -28,32 +34,54 @@ from defib.model.action import (
     WriteStatus,
 )
 from defib.model.failover_policy import POLICY
+from defib.model.leftover import DropMember, LetHostGo, ReadMembers
+from defib.model.lock import Claim
 from defib.model.machine_action import MachineAction
+from defib.model.power_cycle import LOCK_HOLDER
 
 ADMISSION = "admission"  # whoever has this is also told to be the leader
-POLICIES = "policies"  # which share a budget of their own
+ANYBODY = ""  # it changes nothing, and is found out for whoever asks
 ADMITTED = (
     StartRemediation
     | EndRemediation
     | WriteStatus
-    | HoldLock
-    | ReleaseLock
+    | ClearNodeAnnotation
     | OpenIncident
     | MachineAction
     | AddDefaultCheck
     | CheckPower
+    | LetHostGo
+    | ReadMembers
+    | DropMember
 )
+OF_CHECKS = frozenset({medik8s.TIMED_OUT, medik8s.OLD_REMEDIATION, medik8s.HEALTHY_DELAY})  # what they mark
 
 
 def name_of(action: Action) -> str:
-    if isinstance(action, ADMITTED):
+    if isinstance(action, ReadClaim):
+        return ANYBODY
+    if isinstance(action, ADMITTED) or _is_counted(action):
         return ADMISSION
-    if isinstance(action, ReadClaim) or (isinstance(action, MovePod) and action.because.startswith(POLICY.name)):
-        return POLICIES
-    if isinstance(action, TellEvent):
-        return {CHECK: ADMISSION, POLICY: POLICIES}.get(action.kind, action.check)
-    if isinstance(action, ReportRemediation | SetFinalizers) and not action.node:
-        return POLICIES if action.target.kind == POLICY else ADMISSION
-    if isinstance(action, DropIncident | TaintNode | DeleteNode | FreePod | DeleteAttachment):
-        return action.incident.name  # a machine may have one without having a node
+    match action:
+        case DropIncident() | TaintNode() | DeleteNode() | FreePod() | DeleteAttachment():
+            return action.incident.name  # a machine may have one without having a node
+        case HoldLock():
+            return action.claim.node
+        case TellEvent():
+            return action.check
     return action.node
+
+
+def _is_counted(action: Action) -> bool:
+    match action:
+        case HoldLock(claim=Claim(holder=holder)) | ReleaseLock(holder=holder):
+            return holder != LOCK_HOLDER  # that of a power cycle is held by whoever does it
+        case TellEvent(kind=kind):
+            return kind in (CHECK, POLICY)
+        case MovePod(because=because):
+            return because.startswith(POLICY.name)
+        case MarkRemediation(node=node, annotations=annotations):
+            return not node or not OF_CHECKS.isdisjoint(annotations)
+        case ReportRemediation(node=node) | SetFinalizers(node=node):
+            return not node
+    return False

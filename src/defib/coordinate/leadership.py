@@ -8,10 +8,12 @@ import structlog
 
 from defib.coordinate.promotion import Led, Promotion
 from defib.model.mandate import Mandate, Nobody, Permit
+from defib.model.standing import Standing
 
 log = structlog.get_logger("coordinate")
 
 NOBODY = Nobody()
+REST_SECONDS = 30.0  # whoever has stepped aside gives others so long
 
 
 class Leadership(Protocol):
@@ -25,8 +27,20 @@ class Leadership(Protocol):
         """Who leads, as far as we know; empty when nobody can say."""
         ...
 
+    @property
+    def standing(self) -> Standing:
+        """Which part we play at this moment, for whoever watches us."""
+        ...
+
     def not_alive(self) -> tuple[str, ...]:
         """Why this process should be restarted; nothing while all is well."""
+        ...
+
+    def step_aside(self, node: str) -> bool:
+        """Another replica has to do something about this node; or none has to, if there is no name.
+
+        What was begun is ended first, and nothing is begun meanwhile. Whether it has come to that.
+        """
         ...
 
     async def run(self) -> NoReturn:
@@ -43,9 +57,13 @@ class Alone:
 
     permit: Permit = Mandate("alone")
     leader = ""
+    standing = Standing(leads=True)
 
     def not_alive(self) -> tuple[str, ...]:
         return ()
+
+    def step_aside(self, node: str) -> bool:  # noqa: ARG002  whichever it is, nobody else would do it
+        return False
 
     async def run(self) -> NoReturn:
         while True:
@@ -70,6 +88,8 @@ class Election(Protocol):
 
     async def release(self) -> None: ...
 
+    def rest(self, seconds: float) -> None: ...
+
 
 class Single:
     """One replica leads in everything, the others stand by."""
@@ -79,19 +99,35 @@ class Single:
         self._led = led
         self._promotion = Promotion(led)
         self._known: Mandate | None = None
+        self._leaving: Mandate | None = None
+        self._terms = 0
         self._election = election(self._changed)
 
     @property
     def permit(self) -> Permit:
         mandate = self._election.mandate
-        return mandate if mandate is not None and self._promotion.is_good(mandate) else NOBODY
+        if mandate is None or mandate is self._leaving or not self._promotion.is_good(mandate):
+            return NOBODY
+        return mandate
 
     @property
     def leader(self) -> str:
         return self._election.leader
 
+    @property
+    def standing(self) -> Standing:
+        return Standing(leads=self.permit is not NOBODY, leader=self.leader, terms=self._terms)
+
     def not_alive(self) -> tuple[str, ...]:
         return self._election.not_alive()
+
+    def step_aside(self, node: str) -> bool:
+        self._leaving = self._election.mandate if node else None
+        if self._leaving is None or self._led.is_busy(self._leaving):
+            return False
+        log.info("another replica is to lead", why=f"it has to do something about {node}, on which this one runs")
+        self._election.rest(REST_SECONDS)
+        return True
 
     async def run(self) -> NoReturn:
         async with asyncio.TaskGroup() as group:
@@ -106,6 +142,7 @@ class Single:
         self._known = mandate
         if mandate is not None and mandate is not known:
             log.info("leading", by=mandate.token)
+            self._terms += 1
             self._promotion.gained(mandate)
         elif mandate is None and known is not None:
             log.info("no longer leading", by=known.token)

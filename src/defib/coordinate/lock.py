@@ -9,7 +9,7 @@ import msgspec
 
 from defib.coordinate.election import Record
 from defib.kube.client import Client, Merge
-from defib.kube.errors import NotFound
+from defib.kube.errors import UNREADABLE, NotFound
 from defib.kube.kinds import LEASES, Kind, unstructured
 from defib.model.meta import Unstructured
 from defib.model.moment import read_moment
@@ -19,12 +19,17 @@ from defib.model.node import Lease, LeaseSpec
 RECORD = "control-plane.alpha.kubernetes.io/leader"
 ENDPOINTS: Kind[Unstructured] = unstructured("", "v1", "endpoints", "Endpoints", namespaced=True)
 SECONDS_MAX = 10**8
+TRANSITIONS_MAX = 2**31 - 2  # one more still fits into what a Lease can hold
+UNKNOWN = Record(holder="somebody unknown")
 MARK = {"app.kubernetes.io/managed-by": "defib"}
 MARKED = ",".join(f"{label}={value}" for label, value in MARK.items())
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What stands there, and its version; both None where there is no such lock yet."""
+    """What stands there, and its version; both None where there is no such lock yet.
+
+    An object without a record has a version alone.
+    """
 
     record: Record | None = None
     version: str | None = None
@@ -71,11 +76,20 @@ def found_in(lease: Lease) -> Found:
 def _read_spec(spec: LeaseSpec) -> Record:
     return Record(
         holder=spec.holder_identity or "",
-        lease_seconds=float(min(max(spec.lease_duration_seconds or 0, 0), SECONDS_MAX)),
+        lease_seconds=_seconds(spec.lease_duration_seconds),
         acquired=spec.acquire_time,
         renewed=spec.renew_time,
-        transitions=spec.lease_transitions or 0,
+        transitions=_transitions(spec.lease_transitions),
     )
+
+
+def _seconds(given: int | None) -> float:
+    return float(min(max(given or 0, 0), SECONDS_MAX))
+
+
+def _transitions(given: int | None) -> int:
+    """A stranger's number must not keep everybody from writing the next one."""
+    return min(max(given or 0, 0), TRANSITIONS_MAX)
 
 
 def spec_of(record: Record) -> dict[str, Any]:
@@ -106,7 +120,8 @@ class EndpointsLock:
             item = await self._client.get(ENDPOINTS.at(self._name, self._namespace), deadline=seconds)
         except NotFound:
             return Found()
-        return Found(read_annotation(item.annotations.get(RECORD, "")), item.metadata.resource_version)
+        text = item.annotations.get(RECORD, "")
+        return Found(read_annotation(text) if text else None, item.metadata.resource_version)
 
     async def write(self, record: Record, version: str | None, seconds: float) -> str:
         marked = {RECORD: annotation_of(record)}
@@ -122,23 +137,23 @@ class EndpointsLock:
 class _Annotation(msgspec.Struct, frozen=True, rename="camel"):
     holder_identity: str = ""
     lease_duration_seconds: int = 0
-    acquire_time: str = ""
-    renew_time: str = ""
+    acquire_time: str | None = None
+    renew_time: str | None = None
     leader_transitions: int = 0
 
 
 def read_annotation(text: str) -> Record:
-    """A text that makes no sense is nobody's."""
+    """Whoever wrote what makes no sense may believe that they lead: it is taken when a lease has gone by."""
     try:
-        known = msgspec.json.decode(text or "{}", type=_Annotation)
-    except (msgspec.DecodeError, msgspec.ValidationError):
-        return Record()
+        known = msgspec.json.decode(text, type=_Annotation)
+    except UNREADABLE:
+        return UNKNOWN
     return Record(
         holder=known.holder_identity,
-        lease_seconds=float(min(max(known.lease_duration_seconds, 0), SECONDS_MAX)),
-        acquired=read_moment(known.acquire_time),
-        renewed=read_moment(known.renew_time),
-        transitions=known.leader_transitions,
+        lease_seconds=_seconds(known.lease_duration_seconds),
+        acquired=read_moment(known.acquire_time or ""),
+        renewed=read_moment(known.renew_time or ""),
+        transitions=_transitions(known.leader_transitions),
     )
 
 
@@ -153,5 +168,5 @@ def annotation_of(record: Record) -> str:
     return msgspec.json.encode(known).decode()
 
 
-def _whole(moment: datetime | None) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if moment is not None else ""
+def _whole(moment: datetime | None) -> str | None:
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if moment is not None else None

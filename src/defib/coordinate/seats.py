@@ -5,72 +5,28 @@ changes hands by its own lock alone, and only after its holder has let it go or 
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 
 import msgspec
 
-from defib.coordinate.election import Candidate, Record, Sight, saw
+from defib.coordinate.election import Candidate, Record, Sight, Step, next_step, saw
 from defib.coordinate.shards import preferences
 
 BUCKETS = 32  # the same for all replicas of all versions: else they would not agree on what a bucket holds
 
 
 class Member(msgspec.Struct, frozen=True):
-    """A replica as its own Lease shows it, and since when we have known it."""
+    """A replica as its own Lease shows it, and since when it has been there without a break, as far as we know."""
 
     sight: Sight
-    first_seen: float
+    since: float
 
     def is_live(self, monotonic: float) -> bool:
-        record, since = self.sight.record, self.sight.since
-        return (
-            record is not None
-            and since is not None
-            and bool(record.holder)
-            and monotonic < since + record.lease_seconds
-        )
+        return is_held(self.sight, monotonic)
 
-
-class Outlook(msgspec.Struct, frozen=True, kw_only=True):
-    """Who should have which bucket, as we see it."""
-
-    members: tuple[str, ...] = ()
-    wanted: Mapping[int, str] = {}
-    settled: frozenset[str] = frozenset()  # only to them something is handed over: they have been here for a lease
-
-
-def met(members: Mapping[str, Member], name: str, record: Record, version: str, monotonic: float) -> Member:
-    """A member's Lease was read."""
-    known = members.get(name) or Member(Sight(), monotonic)
-    return msgspec.structs.replace(known, sight=saw(known.sight, record, version, monotonic))
-
-
-def outlook(me: Candidate, members: Mapping[str, Member], monotonic: float, *, is_member: bool) -> Outlook:
-    """`is_member`: whether our own Lease says so. Whoever others cannot see must not count itself either."""
-    live = {
-        one.sight.record.holder: one.first_seen
-        for one in members.values()
-        if one.is_live(monotonic) and one.sight.record is not None and one.sight.record.holder != me.name
-    }
-    names = tuple(sorted((*live, me.name) if is_member else live))
-    settled = frozenset(name for name, seen in live.items() if monotonic >= seen + me.terms.lease_seconds)
-    return Outlook(members=names, wanted=preferences(BUCKETS, names), settled=settled)
-
-
-class Seat(msgspec.Struct, frozen=True):
-    """A bucket as we know it, and since when nobody has had it."""
-
-    sight: Sight = Sight()
-    idle_since: float | None = None
-
-
-def looked_at(seat: Seat, monotonic: float) -> Seat:
-    """Whether somebody has it can change by time alone."""
-    sight = seat.sight
-    if sight.since is None:
-        return seat
-    if is_held(sight, monotonic):
-        return msgspec.structs.replace(seat, idle_since=None)
-    return seat if seat.idle_since is not None else msgspec.structs.replace(seat, idle_since=monotonic)
+    @property
+    def name(self) -> str:
+        return self.sight.record.holder if self.sight.record is not None else ""
 
 
 def is_held(sight: Sight, monotonic: float) -> bool:
@@ -81,16 +37,66 @@ def is_held(sight: Sight, monotonic: float) -> bool:
     return monotonic < sight.since + record.lease_seconds
 
 
-def should_take(me: Candidate, seen: Outlook, bucket: int, seat: Seat, monotonic: float) -> bool:
-    """It is ours by preference; or nobody has wanted it for a whole lease, whoever should."""
-    if me.name not in seen.members:
-        return False
-    if seen.wanted.get(bucket) == me.name:
-        return True
-    return seat.idle_since is not None and monotonic >= seat.idle_since + me.terms.lease_seconds
+def met(known: Member | None, record: Record, version: str, monotonic: float) -> Member:
+    """A member's Lease was read. One that was silent for too long has come anew."""
+    if known is None or not known.is_live(monotonic):
+        known = Member(known.sight if known is not None else Sight(), monotonic)
+    return msgspec.structs.replace(known, sight=saw(known.sight, record, version, monotonic))
 
 
-def should_give(me: Candidate, seen: Outlook, bucket: int) -> bool:
-    """It is another's by preference, who has been here for a while: not every blink moves buckets about."""
-    wanted = seen.wanted.get(bucket, me.name)
-    return wanted != me.name and wanted in seen.settled
+class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+    """Who should have which bucket, as we see it."""
+
+    members: tuple[str, ...] = ()
+    wanted: Mapping[int, str] = {}
+    settled: frozenset[str] = frozenset()  # only to them something is handed over: they have been here for a lease
+
+
+def outlook(
+    me: Candidate, members: Mapping[str, Member], monotonic: float, *, is_member: bool, buckets: int = BUCKETS
+) -> Outlook:
+    """`is_member`: whether our own Lease says so. Whoever others cannot see must not count itself either."""
+    live = {one.name: one.since for one in members.values() if one.is_live(monotonic) and one.name != me.name}
+    names = tuple(sorted((*live, me.name) if is_member else live))
+    settled = frozenset(name for name, since in live.items() if monotonic >= since + me.terms.lease_seconds)
+    return Outlook(members=names, wanted=preferences(buckets, names), settled=settled)
+
+
+class Seat(msgspec.Struct, frozen=True):
+    """A bucket as we know it."""
+
+    number: int
+    sight: Sight = Sight()
+    idle_since: float | None = None  # since when nobody has had it; None: somebody has, or nobody has looked yet
+    neglected: str = ""  # who should have it, and has left it idle for a whole lease
+    is_leaving: bool = False  # it is ours, and another should have it: nothing new is begun, and then it is let go
+
+    @property
+    def is_ours(self) -> bool:
+        return self.sight.ours_until is not None
+
+
+def looked_at(me: Candidate, seen: Outlook, seat: Seat, monotonic: float) -> Seat:
+    """Whether somebody has it, and who should, can change by time alone."""
+    idle_since = seat.idle_since
+    if is_held(seat.sight, monotonic):
+        idle_since = None
+    elif idle_since is None and seat.sight.since is not None:
+        idle_since = monotonic
+    wanted = seen.wanted.get(seat.number, "")
+    is_idle = idle_since is not None and monotonic >= idle_since + me.terms.lease_seconds
+    now = Seat(
+        number=seat.number,
+        sight=seat.sight,
+        idle_since=idle_since,
+        neglected=wanted if is_idle or seat.neglected == wanted else "",
+        # Only to one who has been here for a while, and would take it: not every blink moves buckets about.
+        is_leaving=seat.is_ours and wanted != me.name and wanted in seen.settled and wanted != seat.neglected,
+    )
+    return seat if now == seat else now
+
+
+def step_for(me: Candidate, seen: Outlook, seat: Seat, monotonic: float, now: datetime) -> Step:
+    """What to do about its lock, as one would about any lock; but not everybody wants each of them."""
+    is_willing = me.name in seen.members and (seen.wanted[seat.number] == me.name or bool(seat.neglected))
+    return next_step(me if is_willing else msgspec.structs.replace(me, is_willing=False), seat.sight, monotonic, now)

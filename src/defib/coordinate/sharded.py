@@ -23,28 +23,17 @@ from defib.coordinate.election import (
     Written,
     failed,
     lost,
-    next_step,
     saw,
     stepped_down,
     trying,
     wrote,
 )
 from defib.coordinate.elector import NOT_READ, NOT_RELEASED, NOT_WRITTEN, TOLERANCE_SECONDS, Elector, let_go, renewed
-from defib.coordinate.keys import ADMISSION, name_of
+from defib.coordinate.keys import ADMISSION, ANYBODY, name_of
+from defib.coordinate.leadership import REST_SECONDS
 from defib.coordinate.lock import MARKED, Found, LeaseLock, found_in
 from defib.coordinate.promotion import Led, Promotion
-from defib.coordinate.seats import (
-    BUCKETS,
-    Member,
-    Outlook,
-    Seat,
-    is_held,
-    looked_at,
-    met,
-    outlook,
-    should_give,
-    should_take,
-)
+from defib.coordinate.seats import BUCKETS, Member, Outlook, Seat, is_held, looked_at, met, outlook, step_for
 from defib.coordinate.shards import bucket_of, spread
 from defib.coordinate.trouble import Trouble
 from defib.kube.client import Client, Scope
@@ -52,6 +41,7 @@ from defib.kube.errors import Conflict, KubeError
 from defib.kube.kinds import LEASES
 from defib.model.action import Action
 from defib.model.mandate import Mandate, Permit
+from defib.model.standing import Standing
 
 log = structlog.get_logger("coordinate")
 
@@ -69,13 +59,16 @@ class Bucket:
     """One of them, as this replica holds it or not."""
 
     def __init__(self, number: int, lock: LeaseLock) -> None:
-        self.number = number
         self.lock = lock
-        self.seat = Seat()
+        self.seat = Seat(number)
         self.mandate: Mandate | None = None
-        self.is_leaving = False
         self.is_writing = False
         self.touched = -math.inf  # when our last write ended
+        self.terms = 0  # how often it has become ours
+
+    @property
+    def number(self) -> int:
+        return self.seat.number
 
     @property
     def sight(self) -> Sight:
@@ -83,7 +76,7 @@ class Bucket:
 
     @property
     def is_ours(self) -> bool:
-        return self.sight.ours_until is not None
+        return self.seat.is_ours
 
 
 class Sharded:
@@ -110,22 +103,55 @@ class Sharded:
         return self
 
     def of(self, action: Action) -> Mandate | None:
-        bucket = self._buckets[bucket_of(name_of(action), BUCKETS)]
-        if bucket.mandate is None or bucket.is_leaving or not self._promotion.is_good(bucket.mandate):
+        name = name_of(action)
+        if name == ANYBODY:
+            return next(filter(None, map(self._good, self._buckets)), None)
+        return self._good(self._of_name(name))
+
+    def _good(self, bucket: Bucket) -> Mandate | None:
+        if bucket.mandate is None or bucket.seat.is_leaving or not self._promotion.is_good(bucket.mandate):
             return None
         return bucket.mandate
 
     @property
     def leader(self) -> str:
         """Whoever admits: there is one of them."""
-        record = self._buckets[bucket_of(ADMISSION, BUCKETS)].sight.record or FREE
-        return record.holder if self._clock.monotonic() - self._seen_at < self._me.terms.lease_seconds else ""
+        sight = self._admission.sight
+        return (sight.record or FREE).holder if is_held(sight, self._clock.monotonic()) else ""
+
+    @property
+    def standing(self) -> Standing:
+        now, mandate = self._clock.monotonic(), self._good(self._admission)
+        return Standing(
+            leads=mandate is not None and mandate.holds(now),
+            leader=self.leader,
+            terms=self._admission.terms,
+            held=sum(bucket.mandate is not None and bucket.mandate.holds(now) for bucket in self._buckets),
+            unowned=sum(not is_held(bucket.sight, now) for bucket in self._buckets),
+            members=len(self._outlook.members),
+        )
+
+    @property
+    def _admission(self) -> Bucket:
+        return self._of_name(ADMISSION)
+
+    def _of_name(self, name: str) -> Bucket:
+        return self._buckets[bucket_of(name, BUCKETS)]
 
     def not_alive(self) -> tuple[str, ...]:
         ago, limit = self._clock.monotonic() - self._seen_at, self._me.terms.lease_seconds + TOLERANCE_SECONDS
         if ago <= limit or not any(bucket.is_ours for bucket in self._buckets):
             return ()
         return (f"we hold buckets, and their locks were last seen {ago:.0f} s ago, allowed are {limit:.0f} s",)
+
+    def step_aside(self, node: str) -> bool:
+        """We leave the group for a while: others then know who should have what we drain and release."""
+        is_ours = bool(node) and (self._of_name(node).is_ours or self._admission.is_ours)
+        if not is_ours or len(self._outlook.members) < 2:  # noqa: PLR2004  ourselves and another one
+            return False
+        log.info("the others are to have our buckets", why=f"one has to do something about {node}, on which we run")
+        self._membership.rest(REST_SECONDS)
+        return True
 
     # Looking, and keeping.
 
@@ -173,7 +199,7 @@ class Sharded:
 
     def _meet(self, found: dict[str, Found]) -> None:
         self._members = {
-            name: met(self._members, name, one.record, one.version, self._seen_at)
+            name: met(self._members.get(name), one.record, one.version, self._seen_at)
             for name, one in found.items()
             if name.startswith(MEMBER_LEASE) and one.record is not None and one.version is not None
         }
@@ -187,27 +213,21 @@ class Sharded:
                 self._step(bucket, now, group)
 
     def _step(self, bucket: Bucket, now: float, group: asyncio.TaskGroup) -> None:
-        bucket.seat = looked_at(bucket.seat, now)
-        self._leave(bucket)
-        if bucket.is_leaving and bucket.mandate is not None and not self._led.is_busy(bucket.mandate):
+        was_leaving = bucket.seat.is_leaving
+        bucket.seat = looked_at(self._me, self._outlook, bucket.seat, now)
+        if bucket.seat.is_leaving != was_leaving:
+            self._led.notice()
+        if bucket.seat.is_leaving and bucket.mandate is not None and not self._led.is_busy(bucket.mandate):
             bucket.is_writing = True
             group.create_task(self._give(bucket))
             return
-        willing = should_take(self._me, self._outlook, bucket.number, bucket.seat, now)
-        me = msgspec.structs.replace(self._me, is_willing=willing)
-        match next_step(me, bucket.sight, now, self._clock.now()):
+        match step_for(self._me, self._outlook, bucket.seat, now, self._clock.now()):
             case Take() as take:
                 bucket.is_writing = True
                 group.create_task(self._take(bucket, take))
             case StepDown(why):
                 log.warning("bucket lost", bucket=bucket.number, why=why)
                 self._know(bucket, stepped_down(bucket.sight))
-
-    def _leave(self, bucket: Bucket) -> None:
-        leaves = bucket.is_ours and should_give(self._me, self._outlook, bucket.number)
-        if leaves != bucket.is_leaving:
-            bucket.is_leaving = leaves
-            self._led.notice()
 
     async def _take(self, bucket: Bucket, take: Take) -> None:
         began, patience = self._clock.monotonic(), self._patience(bucket)
@@ -252,6 +272,7 @@ class Sharded:
         self._keep(bucket, sight)
         bucket.mandate = renewed(before, f"{self._me.name}/{bucket.number}", sight)
         if bucket.mandate is not None and bucket.mandate is not before:
+            bucket.terms += 1
             self._promotion.gained(bucket.mandate)
         if was_ours != bucket.is_ours:
             log.info("bucket taken" if bucket.is_ours else "bucket given up", bucket=bucket.number)
@@ -259,9 +280,3 @@ class Sharded:
 
     def _keep(self, bucket: Bucket, sight: Sight) -> None:
         bucket.seat = msgspec.structs.replace(bucket.seat, sight=sight)
-
-    @property
-    def unowned(self) -> int:
-        """How many buckets nobody has, as far as we can see."""
-        now = self._clock.monotonic()
-        return sum(not is_held(bucket.sight, now) for bucket in self._buckets)

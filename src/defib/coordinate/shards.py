@@ -2,13 +2,17 @@
 
 Pure, and the same on every replica that sees the same members. When one comes or goes, about its share of the buckets
 moves, and no replica ever has many more than the others.
+
+Two versions of Defib run side by side while one replaces the other: what is computed here must never change.
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
 
 FNV_OFFSET, FNV_PRIME, MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1
-SLACK = 1.0  # of an equal share, rounded up: so many a replica takes at most
+ROOM = 2  # so many more than an equal share a replica takes at most: with less, more would move at each change
 
 
 def fnv1a(text: str) -> int:
@@ -31,15 +35,15 @@ def bucket_of(key: str, buckets: int) -> int:
     return spread(key) % buckets
 
 
-def preferences(buckets: int, members: Collection[str]) -> dict[int, str]:
-    """Who should have which bucket. Each goes to the first in its own order of members that has room for one more."""
-    if not members:
-        return {}
-    most = -(-round(buckets * SLACK) // len(members))
+@lru_cache(maxsize=64)
+def preferences(buckets: int, members: tuple[str, ...]) -> Mapping[int, str]:
+    """Who should have which bucket. The strongest wish counts first, unless its member has no room for one more."""
+    most = buckets // len(members) + ROOM if members else 0
+    wishes = sorted((spread(f"{member}/{bucket}"), member, bucket) for member in members for bucket in range(buckets))
     taken: Counter[str] = Counter()
     wanted: dict[int, str] = {}
-    for bucket in range(buckets):
-        order = sorted(members, key=lambda member: (spread(f"{member}/{bucket}"), member))
-        wanted[bucket] = next(member for member in order if taken[member] < most)
-        taken[wanted[bucket]] += 1
-    return wanted
+    for _, member, bucket in wishes:
+        if bucket not in wanted and taken[member] < most:
+            wanted[bucket] = member
+            taken[member] += 1
+    return MappingProxyType(wanted)

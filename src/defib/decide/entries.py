@@ -57,7 +57,14 @@ def target(remediation: Remediation) -> Target:
 
 def release(node: str, lease: Lease) -> ReleaseLock:
     meta = lease.metadata
-    return ReleaseLock(node=node, namespace=meta.namespace, name=meta.name, uid=meta.uid, version=meta.resource_version)
+    return ReleaseLock(
+        node=node,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        holder=lease.spec.holder_identity or "",
+    )
 
 
 def stamp(moment: datetime) -> str:

@@ -1,4 +1,7 @@
-"""Our own work together: pods that leave a failed node, machines that are power-cycled, machines that are checked."""
+"""Our own work together: pods that leave a failed node, machines that are power-cycled, machines that are checked.
+
+And what all of them have left behind when they were ended by force.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,6 +14,8 @@ from defib.decide.fencing.plan import NOTHING as NO_FENCING
 from defib.decide.fencing.plan import Fencing, plan_fencing
 from defib.decide.fencing.readiness import NOTHING as NO_READINESS
 from defib.decide.fencing.readiness import Readiness, plan_readiness
+from defib.decide.leftovers import NOTHING as NO_LEFTOVERS
+from defib.decide.leftovers import Leftovers, plan_leftovers
 from defib.decide.machine_health.plan import NOTHING as NO_MACHINE_HEALTH
 from defib.decide.machine_health.plan import MachineHealth, plan_machine_health
 from defib.decide.plan import Plan
@@ -34,10 +39,12 @@ class OwnWork(msgspec.Struct, frozen=True, kw_only=True):
     fencing: Fencing = NO_FENCING
     machine_health: MachineHealth = NO_MACHINE_HEALTH
     readiness: Readiness = NO_READINESS
+    leftovers: Leftovers = NO_LEFTOVERS
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        return (*self.fencing.actions, *self.failover.actions, *self.readiness.actions, *self.machine_health.actions)
+        others = (*self.readiness.actions, *self.machine_health.actions, *self.leftovers.actions)
+        return (*self.fencing.actions, *self.failover.actions, *others)
 
     @property
     def nodes(self) -> frozenset[str]:
@@ -47,14 +54,14 @@ class OwnWork(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def moments(self) -> tuple[datetime, ...]:
         """When to look again even if nothing changes."""
-        others = (self.fencing.wake_at, self.readiness.wake_at, self.machine_health.wake_at)
+        others = (self.fencing.wake_at, self.readiness.wake_at, self.machine_health.wake_at, self.leftovers.wake_at)
         moments = (*self.failover.moments, *others)
         return tuple(moment for moment in moments if moment is not None)
 
     @property
     def kinds(self) -> Mapping[KindRef, Wanted]:
         """Those that must be in sight: ours always, where the cluster has them, and others while they are needed."""
-        others = {**self.machine_health.kinds, **self.fencing.kinds}
+        others = {**self.leftovers.kinds, **self.machine_health.kinds, **self.fencing.kinds}
         return dict.fromkeys(_ALWAYS, Wanted(can_wait=True)) | others
 
 
@@ -68,4 +75,5 @@ def plan_own_work(cluster: Cluster, rules: Rules, plan: Plan, before: OwnWork = 
         fencing=plan_fencing(cluster, rules, before.fencing, readiness),
         machine_health=plan_machine_health(cluster, rules),
         readiness=readiness,
+        leftovers=plan_leftovers(cluster, rules, plan, before.leftovers),
     )

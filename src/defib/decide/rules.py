@@ -31,6 +31,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     serves: frozenset[str] = frozenset()  # triggers of other projects that are served too
     fence_check_pause: timedelta = timedelta(minutes=10)  # how often the power path of each covered node is tried
     failover: FailoverRules = FailoverRules()
+    leftover_age: timedelta = timedelta(minutes=10)  # for so long nobody may have wanted it, before it is taken away
+    has_members: bool = False  # replicas share the work, and each has a Lease in `namespace`
 
 
 # As upstream has them: how long a remediation may take where nobody says, how much longer its lock lasts, how many

@@ -7,6 +7,7 @@ import msgspec
 
 from defib.model import medik8s
 from defib.model.health_check import KindRef, TemplateRef
+from defib.model.leftover import LeftoverAction
 from defib.model.lock import Claim
 from defib.model.machine_action import MachineAction
 from defib.model.pod_action import MovePod as MovePod  # noqa: PLC0414  one of all actions
@@ -50,6 +51,7 @@ class EndRemediation(msgspec.Struct, frozen=True, kw_only=True):
     target: Target
     unless: tuple[tuple[str, str], ...] = ()
     node_is_gone: bool = False
+    is_leftover: bool = False  # whoever made it is gone
 
     @property
     def key(self) -> str:
@@ -59,7 +61,7 @@ class EndRemediation(msgspec.Struct, frozen=True, kw_only=True):
 class MarkRemediation(msgspec.Struct, frozen=True, kw_only=True):
     """Set annotations on a remediation, or on what asks for one; None takes one away."""
 
-    node: str
+    node: str  # which it is about; empty where nobody can say
     target: Target
     annotations: dict[str, str | None]
     version: str = ""  # only if it is still this one
@@ -87,6 +89,7 @@ class ReleaseLock(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     uid: str
     version: str
+    holder: str = ""  # for whom it was held
 
     @property
     def key(self) -> str:
@@ -100,6 +103,7 @@ class ClearNodeAnnotation(msgspec.Struct, frozen=True, kw_only=True):
     node_uid: str
     annotation: str
     value: str
+    is_leftover: bool = False
 
     @property
     def key(self) -> str:
@@ -376,6 +380,7 @@ Action = (
     | ReadClaim
     | PowerCycleAction
     | MachineAction
+    | LeftoverAction
     | AddDefaultCheck
 )
 

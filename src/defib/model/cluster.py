@@ -10,6 +10,7 @@ from defib.model.action import Action, Failure
 from defib.model.config_map import ConfigMap
 from defib.model.health_check import KindRef
 from defib.model.incident import INCIDENTS, NodeIncident
+from defib.model.leftover import MembersSeen
 from defib.model.meta import Resource, Unstructured
 from defib.model.node import Lease, Node
 from defib.model.power import FenceCheck, PowerSeen
@@ -74,6 +75,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     power: Mapping[str, PowerSeen] = {}  # by the UID of an incident
     fences: Mapping[str, FenceCheck] = {}  # by node, when its power was last tried
     claims: Mapping[str, frozenset[str]] = {}  # access modes of claims that somebody had to know, by namespace/name
+    members: MembersSeen | None = None  # of replicas that share the work; None while nobody has looked
     server: tuple[int, int] = (0, 0)  # the API server's version; zero when nobody has asked
 
     def heartbeat_of(self, node: str) -> Lease | None:

@@ -5,6 +5,7 @@ from datetime import datetime
 import msgspec
 
 from defib.model.meta import Resource, Wire
+from defib.model.moment import read_moment
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 
@@ -28,6 +29,8 @@ OUT_OF_SERVICE = (
     "node.kubernetes.io/out-of-service"  # nothing runs there: pods and volumes may be taken from it at once
 )
 OUT_OF_SERVICE_TAINT = Taint(key=OUT_OF_SERVICE, value="nodeshutdown", effect="NoExecute")
+# On a node: which of its taints is ours, by the moment at which we added it. The taint itself has no place for a name.
+TAINTED_BY_US = "defib.dev/out-of-service-since"
 
 _HARSH = ("NoSchedule", "NoExecute")
 NOT_READY_TAINTS = (
@@ -69,6 +72,13 @@ class Node(Resource, frozen=True):
         """Those that keep pods away or drive them out, with one of these keys; "*" is any but those of a failed node."""
         harsh = (one for one in self.spec.taints or () if one.effect in _HARSH)
         return tuple(one for one in harsh if one.key in keys or ("*" in keys and one.key not in NOT_READY_TAINTS))
+
+    @property
+    def our_taint(self) -> Taint | None:
+        """The out-of-service taint that we set. One that was set by somebody else, or instead of ours, is not."""
+        since = read_moment(self.annotations.get(TAINTED_BY_US, ""))
+        taints = (one for one in self.spec.taints or () if one.key == OUT_OF_SERVICE)
+        return next((one for one in taints if since is not None and one.time_added == since), None)
 
     @property
     def zone(self) -> str:

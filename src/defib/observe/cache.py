@@ -106,6 +106,13 @@ class Cache:
         shelf = self._others.get(name)
         return shelf is not None and (shelf.synced or shelf.absence is not None)
 
+    def lost(self) -> tuple[Blindness, ...]:
+        """Of what we cannot do without, what is out of sight."""
+        always = (self._nodes, self._heartbeats)
+        return tuple(
+            Blindness(one.name, one.blind_since, one.blind_why) for one in always if one.blind_since is not None
+        )
+
     def snapshot(self, now: datetime) -> Cluster:
         shelves = self._shelves()
         objects = {name: shelf.objects for name, shelf in self._others.items()}

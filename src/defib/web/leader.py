@@ -1,4 +1,7 @@
-"""Who leads, over HTTP, as the leader-elector sidecar of Kubernetes told it: one object with one name, on every path."""
+"""Who leads, over HTTP, as the leader-elector sidecar of Kubernetes told it: one object with one name, on every path.
+
+Read only. What a request sends along is never read.
+"""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,14 +16,14 @@ FLAG = "--leader-address"
 
 @asynccontextmanager
 async def serving_leader(leader: Callable[[], str], host: str, port: int) -> AsyncIterator[int]:
-    """Serve while the context lasts; gives the port."""
+    """Serve while the context lasts; gives the port. `leader` answers with an empty name when nobody can say."""
 
     async def tell(_: web.Request) -> web.Response:
         body = msgspec.json.encode({"name": leader()})
         return web.Response(body=body, headers=HEADERS | {"Content-Type": "application/json"})
 
-    app = web.Application(client_max_size=0)
-    app.router.add_route("*", "/{path:.*}", tell)
+    app = web.Application()
+    app.router.add_get("/{path:.*}", tell)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
     await runner.setup()
     try:

@@ -6,13 +6,15 @@ It is given questions to ask, not the operator, so it cannot reach further than 
 import asyncio
 import errno
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 
 import msgspec
 from aiohttp import web
 
 from defib import __version__
+from defib.model.cluster import Blindness
 from defib.telemetry.metrics import CONTENT_TYPE
 
 SHUTDOWN_SECONDS = 1.0  # aiohttp would wait a minute for idle connections
@@ -22,7 +24,7 @@ HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 INDEX = f"""Defib {__version__}
 
-/healthz   200 while the operator's loop turns and its passes happen; else 503 with one line per reason
+/healthz   200 while the operator's loop turns, its passes happen and it sees nodes; else 503 with one line per reason
 /readyz    200 when everything it watches is seen and fresh; else 503 with one line per reason
 /metrics   for Prometheus
 """
@@ -33,7 +35,8 @@ class Probes(msgspec.Struct, frozen=True, kw_only=True):
 
     not_alive: Callable[[], Sequence[str]]
     not_ready: Callable[[], Sequence[str]]
-    scrape: Callable[[], bytes]
+    before_scrape: Callable[[], None]  # in the event loop, where what is true at this moment can be looked at
+    scrape: Callable[[], bytes]  # in a thread
 
 
 class CannotListen(Exception):
@@ -44,6 +47,22 @@ def overdue(last_pass: float, now: float, limit_seconds: float) -> tuple[str, ..
     """Why we are not alive, by the monotonic time of the last pass: a loop that turns but does nothing is dead too."""
     age = now - last_pass
     return (f"the last pass was {age:.0f} s ago, allowed are {limit_seconds:.0f} s",) if age > limit_seconds else ()
+
+
+def unseen(lost: Iterable[Blindness], now: datetime, limit_seconds: float) -> tuple[str, ...]:
+    """Why we are not alive, by what we cannot do without and have not seen for too long; 0 allows any time.
+
+    A new process has new connections, new credentials and no memory: that mends what trying again does not. While it is
+    the API server that is out, being started anew again and again mends nothing and loses nothing: whoever is blind does
+    nothing, what must be known stands in the cluster, and the first list tells what has happened. The price is the pause
+    that the kubelet makes between starts: once the server is back, it may be minutes until the next one.
+    """
+    ends = ((one, (now - one.since).total_seconds()) for one in lost)
+    return tuple(
+        f"{one.kind}: blind for {age:.0f} s, allowed are {limit_seconds:.0f} s: {one.why}"
+        for one, age in ends
+        if limit_seconds and age > limit_seconds
+    )
 
 
 @asynccontextmanager
@@ -91,6 +110,7 @@ def _app(probes: Probes) -> web.Application:
         return _answer(probes.not_ready())
 
     async def metrics(_: web.Request) -> web.Response:
+        probes.before_scrape()
         async with asyncio.timeout(SCRAPE_SECONDS):
             # In a thread: with thousands of series this takes longer than a heartbeat may wait.
             text = await asyncio.to_thread(probes.scrape)

@@ -29,7 +29,7 @@ from defib.model.action import (
 from defib.model.health_check import KindRef
 from defib.model.incident import Phase
 from defib.model.mandate import Mandate
-from defib.model.node import OUT_OF_SERVICE, Taint
+from defib.model.node import OUT_OF_SERVICE, TAINTED_BY_US, Taint
 from defib.model.saved import Saved, to_save
 from defib.simulate.faults import Fault, LoseAnswer, Refuse
 from defib.simulate.virtual_time import START
@@ -177,9 +177,11 @@ def test_our_taint_is_added_to_those_of_others_and_taken_away_from_among_them() 
         await scene.proved()
         await give(scene, FOREIGN)
         assert isinstance(await scene.do(taint(scene)), Done)
-        assert taints(scene) == [FOREIGN, OURS]
+        assert taints(scene) == [FOREIGN, OURS | {"timeAdded": stamp(START)}]
+        assert scene.node().annotations[TAINTED_BY_US] == stamp(START)
         assert isinstance(await scene.do(untaint(scene)), Done)
         assert taints(scene) == [FOREIGN]
+        assert TAINTED_BY_US not in scene.node().annotations
         assert [kind for kind, _ in scene.stage.noted] == ["nodes", "nodes"]
 
     fence(story)

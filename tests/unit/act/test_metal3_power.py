@@ -12,7 +12,7 @@ from defib.hollow.machine import Claims, Command, Fails, Fault, Garbage, Hangs, 
 from defib.hollow.metal3 import HOSTS, HollowMetal3
 from defib.kube.client import Client, Merge
 from defib.model.action import CheckPower, ReadPower
-from defib.model.metal3 import DETACHED, PAUSED, POWER_ERROR
+from defib.model.metal3 import DETACHED, KEPT_OFF_BY, PAUSED, POWER_ERROR
 from defib.model.power import FenceCheck, PowerPath, PowerState, Reading, Sent
 from defib.simulate import faults
 from defib.simulate.faults import LoseAnswer, Refuse, RequestEffect
@@ -60,8 +60,15 @@ async def specify(scene: Scene, **spec: Any) -> None:
 
 
 def annotations(scene: Scene) -> dict[str, str]:
+    """Those that say something to the baremetal operator, or to others."""
     host = scene.stored(str(HOSTS), f"{PLACE}/n1")
-    return dict(host["metadata"].get("annotations", {}))
+    return {key: text for key, text in host["metadata"].get("annotations", {}).items() if key != KEPT_OFF_BY}
+
+
+def mark(scene: Scene) -> str | None:
+    host = scene.stored(str(HOSTS), f"{PLACE}/n1")
+    found = host["metadata"].get("annotations", {}).get(KEPT_OFF_BY)
+    return str(found) if found is not None else None
 
 
 async def read(scene: Scene) -> Reading:
@@ -76,6 +83,16 @@ def test_rm_06_off_is_asked_for_hard_under_our_own_key() -> None:
         assert await scene.do(scene.switch(path=PATH)) == PowerSwitched(Sent(OFF, START))
         assert annotations(scene) == {KEY: HARD}
         assert scene.writes() == ["patch nodeincidents/status 200", "patch baremetalhosts 200"], "the record first"
+
+    metal3(story)
+
+
+def test_what_keeps_a_host_off_is_marked_as_ours_for_as_long_as_it_does() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.do(scene.switch(path=PATH))
+        assert mark(scene) == KEY
+        await scene.do(scene.switch(ON, path=PATH))
+        assert (annotations(scene), mark(scene)) == ({}, None)
 
     metal3(story)
 

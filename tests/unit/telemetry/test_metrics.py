@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from prometheus_client.parser import text_string_to_metric_families
 
 from defib import __version__
-from defib.telemetry.metrics import METRICS, Metrics
+from defib.telemetry.catalogue import METRICS
+from defib.telemetry.metrics import Metrics
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, ...], float]:

@@ -13,8 +13,14 @@ from defib.web.server import CannotListen, Probes, overdue, serving
 LOOPBACK = "127.0.0.1"
 
 
+def nothing_new() -> None:
+    pass
+
+
 def probes(*, not_alive: Sequence[str] = (), not_ready: Sequence[str] = (), scrape: bytes = b"") -> Probes:
-    return Probes(not_alive=lambda: not_alive, not_ready=lambda: not_ready, scrape=lambda: scrape)
+    return Probes(
+        not_alive=lambda: not_alive, not_ready=lambda: not_ready, before_scrape=nothing_new, scrape=lambda: scrape
+    )
 
 
 async def asked(what: Probes, path: str, method: str = "GET") -> tuple[int, str]:
@@ -60,7 +66,7 @@ async def test_a_slow_scrape_does_not_hold_up_the_probes() -> None:
         released.wait(timeout=10)
         return b"done\n"
 
-    what = Probes(not_alive=tuple, not_ready=tuple, scrape=slowly)
+    what = Probes(not_alive=tuple, not_ready=tuple, before_scrape=nothing_new, scrape=slowly)
     async with serving(what, LOOPBACK, 0) as port, aiohttp.ClientSession() as session, asyncio.TaskGroup() as tasks:
         scrape = tasks.create_task(text_of(session, f"http://{LOOPBACK}:{port}/metrics"))
         await asyncio.to_thread(scraping.wait, 10)

@@ -97,7 +97,7 @@ def loose_ends(cluster: Cluster) -> Iterator[Action]:
         if MACHINE_KEY not in host.annotations or host.key in busy or (host.status or {}).get("poweredOn") is not False:
             continue
         yield MarkRemediation(
-            node=host.name,
+            node="",
             target=target_of_host(host),
             annotations={MACHINE_KEY: None},
             version=host.metadata.resource_version,

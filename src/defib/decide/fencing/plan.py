@@ -352,10 +352,12 @@ def _write(case: Case, so: Obstacle) -> tuple[ReportRemediation, ...]:
 
 
 def _report(case: Case, changes: dict[str, Any]) -> ReportRemediation:
+    """Of the control plane one goes at a time: until it has begun, that is for whoever admits, and not for its replica."""
+    incident = case.incident
     return ReportRemediation(
-        target=target(case.incident),
-        version=case.incident.metadata.resource_version,
-        node=case.incident.name,
+        target=target(incident),
+        version=incident.metadata.resource_version,
+        node="" if incident.spec.control_plane and not incident.is_out else incident.name,
         status={_FIELDS[name]: msgspec.to_builtins(value) for name, value in changes.items()},
     )
 

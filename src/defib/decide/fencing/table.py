@@ -74,12 +74,15 @@ def _proved(case: Case) -> Changes:
 
 
 def telling(case: Case) -> Changes:
-    """What must be written down before Kubernetes is told. A taint that is there already is somebody else's."""
+    """What must be written down before Kubernetes is told.
+
+    A taint that is there already is somebody else's, or of an incident of ours that somebody has deleted.
+    """
     if case.node is None:
         return {}
     if case.deletes_node:
         return {"saved": to_save(case.node, case.status.saved)}
-    return {"tainted": case.status.tainted or case.taint is None}
+    return {"tainted": case.status.tainted or case.taint is None or case.node.our_taint is not None}
 
 
 def _once_more(case: Case) -> Changes:

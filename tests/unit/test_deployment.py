@@ -1,0 +1,121 @@
+"""How the manifest lays replicas out: there is always one to lead, and each ends in time."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from defib.app import FINISH_SECONDS, FIRST_CONTACT_SECONDS
+from defib.config import Settings
+from defib.coordinate.elector import TOLERANCE_SECONDS
+from defib.web.server import SHUTDOWN_SECONDS
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+ACTING = list(yaml.safe_load_all((DEPLOY / "operator.yaml").read_text()))
+WATCHING = list(yaml.safe_load_all((DEPLOY / "observe.yaml").read_text()))
+DEFAULTS = Settings()
+
+
+def only(documents: list[dict[str, Any]], kind: str, namespace: str = "defib-system") -> dict[str, Any]:
+    (found,) = (one for one in documents if one["kind"] == kind and one["metadata"].get("namespace") == namespace)
+    return found
+
+
+DEPLOYMENT: dict[str, Any] = only(ACTING, "Deployment")["spec"]
+POD: dict[str, Any] = DEPLOYMENT["template"]["spec"]
+CONTAINER: dict[str, Any] = POD["containers"][0]
+
+
+def seconds_of(probe: str) -> int:
+    """After so long of failing it is given up."""
+    said = CONTAINER[probe]
+    failing: int = said["periodSeconds"] * said["failureThreshold"]
+    return failing
+
+
+def test_there_is_a_standby() -> None:
+    assert DEPLOYMENT["replicas"] >= 2
+    assert DEFAULTS.election == "lease"
+    assert CONTAINER["args"] == ["run", "--log-format=json"]
+
+
+def test_a_new_version_is_there_for_a_lease_before_an_old_replica_goes() -> None:
+    assert DEPLOYMENT["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    assert DEPLOYMENT["minReadySeconds"] >= DEFAULTS.lease_duration_seconds
+
+
+def test_the_disruption_budget_is_about_these_pods_and_can_always_be_met() -> None:
+    budget = only(ACTING, "PodDisruptionBudget")["spec"]
+    labels = DEPLOYMENT["template"]["metadata"]["labels"]
+    assert budget["selector"]["matchLabels"].items() <= labels.items()
+    assert budget["maxUnavailable"] < DEPLOYMENT["replicas"]
+    assert "minAvailable" not in budget, "with one replica, its node could never be drained"
+
+
+def test_replicas_are_spread_over_nodes_by_force_and_over_zones_where_possible() -> None:
+    rules = {one["topologyKey"]: one for one in POD["topologySpreadConstraints"]}
+    assert {key: rule["whenUnsatisfiable"] for key, rule in rules.items()} == {
+        "kubernetes.io/hostname": "DoNotSchedule",
+        "topology.kubernetes.io/zone": "ScheduleAnyway",
+    }
+    labels = DEPLOYMENT["template"]["metadata"]["labels"]
+    for rule in rules.values():
+        assert rule["labelSelector"]["matchLabels"].items() <= labels.items()
+        assert rule["nodeTaintsPolicy"] == "Honor", "a node that has failed would keep its replacement waiting"
+        assert rule["matchLabelKeys"] == ["pod-template-hash"], "a new version would be spread around the old one"
+
+
+def test_a_failed_node_is_left_within_seconds_and_no_other_taint_of_a_failure_is_tolerated() -> None:
+    patience = {one["key"]: one.get("tolerationSeconds") for one in POD["tolerations"]}
+    assert patience == {
+        "node.kubernetes.io/not-ready": 10,
+        "node.kubernetes.io/unreachable": 10,
+        "node-role.kubernetes.io/control-plane": None,
+        "node-role.kubernetes.io/master": None,
+    }
+
+
+def test_le_07_there_is_time_to_end_what_was_begun_and_to_give_the_lock_back() -> None:
+    release = DEFAULTS.renew_deadline_seconds / 2
+    needed = FINISH_SECONDS + release + 2 * SHUTDOWN_SECONDS
+    assert POD["terminationGracePeriodSeconds"] >= needed + 10
+
+
+def test_it_is_not_given_up_while_it_still_asks_its_first_questions() -> None:
+    assert seconds_of("startupProbe") > 3 * FIRST_CONTACT_SECONDS
+
+
+def test_le_17_who_hangs_is_started_again_within_two_minutes_and_never_before_its_lease_is_over() -> None:
+    assert CONTAINER["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "probes"}
+    hangs = DEFAULTS.lease_duration_seconds + TOLERANCE_SECONDS
+    assert seconds_of("livenessProbe") >= DEFAULTS.lease_duration_seconds
+    assert hangs + seconds_of("livenessProbe") <= 120
+
+
+@pytest.mark.parametrize("documents", [ACTING, WATCHING], ids=["acting", "watching"])
+def test_it_comes_before_others_when_room_is_short(documents: list[dict[str, Any]]) -> None:
+    pod = only(documents, "Deployment")["spec"]["template"]["spec"]
+    assert pod["priorityClassName"] == "system-cluster-critical"
+
+
+def test_a_replica_is_named_after_its_pod_and_tells_who_leads_only_when_asked_to() -> None:
+    assert [one["name"] for one in CONTAINER["env"]] == ["DEFIB_NODE_NAME"]
+    assert [one["name"] for one in CONTAINER["ports"]] == ["probes"]
+    assert DEFAULTS.leader_address is None
+
+
+def test_who_only_watches_takes_no_part_in_an_election_and_may_touch_no_lock() -> None:
+    pod = only(WATCHING, "Deployment")["spec"]["template"]["spec"]
+    assert "--watch-only=on" in pod["containers"][0]["args"]
+    assert [one for one in WATCHING if one["kind"] == "Role" and one["metadata"]["namespace"] == "defib-system"] == []
+
+
+def test_endpoints_are_in_a_file_of_their_own() -> None:
+    resources = [name for one in ACTING for rule in one.get("rules", ()) for name in rule["resources"]]
+    assert "endpoints" not in resources
+    role, binding = yaml.safe_load_all((DEPLOY / "endpoints-election.yaml").read_text())
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "create", "patch"}
+    assert [rule.get("resourceNames") for rule in role["rules"]] == [None, [DEFAULTS.leader_lock]]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"] == only(ACTING, "RoleBinding")["subjects"]
