@@ -63,6 +63,13 @@ def vanished_is_free(sight: Sight, record: Record | None, version: str | None, m
     return msgspec.structs.replace(election.saw(sight, record, version, monotonic), vanished=None)
 
 
+def only_anothers_is_waited_for(sight: Sight, record: Record | None, version: str | None, monotonic: float) -> Sight:
+    """What vanished was nobody's, or our own, when we last looked. Since then it may have been another's."""
+    before, now = sight.record, election.saw(sight, record, version, monotonic)
+    is_anothers = before is None or (before.holder and not election.is_by_our_hand(before, sight))
+    return now if is_anothers else msgspec.structs.replace(now, vanished=None)
+
+
 def as_long_as_it_says(sight: Sight, record: Record | None, version: str | None, monotonic: float) -> Sight:
     """A lease of no length is over at once, whoever wrote it."""
     is_short = record is not None and record.holder and record.lease_seconds < 1
@@ -75,6 +82,7 @@ WRONG: dict[str, Way] = {
     "the time in the lock is believed": Way(next_step=by_the_wall_clock),
     "a name is believed": Way(next_step=by_the_name),
     "a lock that vanished is taken at once": Way(saw=vanished_is_free),
+    "a lock that vanished was not another's": Way(saw=only_anothers_is_waited_for),
     "a stranger's short lease is believed": Way(saw=as_long_as_it_says),
 }
 

@@ -1,10 +1,12 @@
 """Three operators share the work: every machine is power-cycled once, by one of them, whatever becomes of the others."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Any
+
+import pytest
 
 from defib.coordinate.keys import ADMISSION
 from defib.hollow.machine import Machine
@@ -46,7 +48,7 @@ def play(scene: Scene, nodes: tuple[str, ...] = MANY) -> None:
 
 @asynccontextmanager
 async def sharing(
-    stage: Stage, dooms: dict[str, Doom] | None = None, **settings: Any
+    stage: Stage, dooms: Mapping[str, Doom] | None = None, **settings: Any
 ) -> AsyncIterator[dict[str, Life]]:
     """All three, each with what it would rather have."""
     async with AsyncExitStack() as stack:
@@ -147,12 +149,33 @@ def test_sh_08_no_more_are_remediated_at_once_than_the_check_allows() -> None:
     play(scene)
 
 
+class SecondWrite(Doom, frozen=True, kw_only=True):
+    """About an incident: by which a power cycle begins, when the first has said what it waits for."""
+
+    seen: list[str]
+
+    def means(self, number: int, deed: str) -> bool:  # noqa: ARG002  that number counts all of them
+        self.seen.extend([deed] if "/nodeincidents/" in deed else [])
+        return len(self.seen) == 2
+
+
 def test_sh_08_of_the_control_plane_one_goes_at_a_time_whoever_asks() -> None:
-    """People order power cycles for two at the same moment, and two replicas would each begin with its own."""
+    """People order power cycles for two at the same moment, and two replicas would each begin with its own.
+
+    Each would write that it begins when the other does, before either can know.
+    """
 
     async def scene(stage: Stage) -> None:
-        async with sharing(stage):
+        arrived: list[int] = []
+
+        async def wait_for_the_other() -> None:
+            arrived.append(1)
+            await stage.until(lambda: len(arrived) == 2, 5)
+
+        dooms = {name: SecondWrite(seen=[], twist=wait_for_the_other, spares=True) for name in ("a", "b")}
+        async with sharing(stage, dooms):
             pair = in_different_hands(stage, 2)
+            assert holders(stage).of_node(ADMISSION) == "c"
             others = [node for node in MANY if node not in pair][:3]  # which are a quorum by themselves
             for node in (*pair, *others):
                 await stage.person.patch(NODES.at(node), Merge({"metadata": {"labels": {CONTROL_PLANE: ""}}}))
@@ -160,8 +183,9 @@ def test_sh_08_of_the_control_plane_one_goes_at_a_time_whoever_asks() -> None:
                 stage.hollow.nodes[node].hang()
             await asyncio.sleep(stage.pace.down_seconds)
             counts = watch_at_once(stage)
-            for node in pair:
+            for node in sorted(pair, reverse=True):  # all replicas would let the first by name go first
                 await order(stage, node)
+                await asyncio.sleep(2 * LAG_SECONDS)
             assert await stage.until(lambda: all(cycled(stage, node) == [False, True] for node in pair), 600)
             assert max(counts) == 1
 
@@ -191,3 +215,28 @@ def test_sh_05_what_is_under_way_ends_before_its_bucket_changes_hands() -> None:
                 assert cycled(stage, VICTIM) == [False, True]
 
     play(scene, nodes=THREE_NODES)
+
+
+@pytest.mark.parametrize("is_control_plane", [False, True])
+def test_the_machine_under_a_replica_is_switched_off_by_another_one(is_control_plane: bool) -> None:
+    """Its kubelet hangs, which the replica on it does not feel. Of the control plane, whoever admits has let it begin."""
+
+    async def scene(stage: Stage) -> None:
+        async with AsyncExitStack() as stack:
+            lives = {
+                name: await stack.enter_async_context(operator(stage, name, node_name=under[name])) for name in NAMES
+            }
+            await asyncio.sleep(SETTLED_SECONDS)
+            assert holders(stage).of_node(under["a"]) == "a"
+            for node in under.values() if is_control_plane else ():
+                await stage.person.patch(NODES.at(node), Merge({"metadata": {"labels": {CONTROL_PLANE: ""}}}))
+            stage.hollow.nodes[under["a"]].hang()
+            await asyncio.sleep(stage.pace.down_seconds)
+            await order(stage, under["a"])
+            assert await stage.until(lambda: cycled(stage, under["a"]) == [False, True], 600)
+            assert await stage.until(lambda: phase_of(stage, under["a"]) == Phase.CLOSED, 120)
+            assert not [deed for deed in lives["a"].deeds if deed.startswith("power")]
+            assert await stage.until(lambda: set(holders(stage).shares) == set(NAMES), 200), "it comes back"
+
+    under = {"a": "n3", "b": "n2", "c": "n1"}
+    play(scene)

@@ -109,6 +109,7 @@ class Executor:
         self._untold: dict[str, tuple[TellEvent, Mandate]] = {}
         self._tellers = 0
         self._is_ending = False
+        self._knows_how_all_ended = True
         self._idle = asyncio.Event()
         self._idle.set()
         self._group: asyncio.TaskGroup | None = None
@@ -153,7 +154,7 @@ class Executor:
             self.tell(events, mandate)
 
     async def finish(self, seconds: float) -> bool:
-        """Begin nothing more, and wait for what is under way, but not for longer than this; whether all has ended."""
+        """Begin nothing more, and wait for what is under way, but not for longer than this; whether all has ended for sure."""
         self._is_ending = True
         self._waiting.clear()
         try:
@@ -163,7 +164,7 @@ class Executor:
         except TimeoutError:
             log.warning("not all that was begun has ended", underway=sorted(self._underway)[:10])
             return False
-        return True
+        return self._knows_how_all_ended
 
     def is_busy(self, mandate: Mandate) -> bool:
         """Whether anything is under way by this mandate, or waits to be."""
@@ -284,6 +285,8 @@ class Executor:
 
     def _ended(self, action: Action, outcome: Outcome, mandate: Mandate) -> None:
         now = self._clock.monotonic()
+        if self._is_ending and isinstance(outcome, Failed) and outcome.may_pass and not isinstance(action, TellEvent):
+            self._knows_how_all_ended = False  # its last request was given up, and may be done all the same
         if isinstance(action, TellEvent) and isinstance(outcome, Failed | Withheld):
             self._news.not_told(action)
         if isinstance(outcome, Failed):
