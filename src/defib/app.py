@@ -255,7 +255,7 @@ class Operator:
         self._metrics.decided(self._clock.monotonic() - started)
         own = self._own = plan_own_work(cluster, self._rules, plan, self._own)
         self._remediators.want({**wanted_kinds(plan, cluster, self._rules), **own.kinds})
-        self._node_pods.want(own.nodes)
+        self._node_pods.want(frozenset(node for node in own.nodes if self.leadership.looks_after(node)))
         self._memory.keep_only(own, cluster)
         ours = (*plan.actions, *self._default_check(cluster)) if self._settings.health_checks == "on" else ()
         actions = (*ours, *own.actions)

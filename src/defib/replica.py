@@ -79,8 +79,8 @@ async def _served(settings: Settings, operator: Operator) -> AsyncIterator[None]
         if leader is None:
             yield
             return
-        async with serving_leader(lambda: operator.leadership.leader, leader.host, leader.port) as port:
-            log.info("who leads is told", leader=f"http://{leader.host}:{port}/")
+        async with serving_leader(lambda: operator.leadership.leader, leader.host, leader.port) as told_on:
+            log.info("who leads is told", leader=f"http://{leader.host}:{told_on}/")
             yield
 
 

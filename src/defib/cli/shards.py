@@ -46,7 +46,8 @@ def page(told: Sharing) -> RenderableType:
     replicas = "1 replica has" if live == 1 else f"{live} replicas share"
     admits = f"{told.leader} admits what is counted" if told.leader else "nobody admits anything"
     parts: list[RenderableType] = [_text(f"{replicas} {BUCKETS} buckets; {admits}", "bold"), "", _table(told)]
-    parts += [_text(line, "bold red") for line in _idle(told.idle, told.now)]
+    if told.idle:
+        parts += ["", *(_text(line, "bold red") for line in _idle(told.idle, told.now))]
     if told.node is not None:
         parts += ["", _text(_node(told.node))]
     parts += [_text(f"not known: {note}", "yellow") for note in told.unknown]

@@ -36,6 +36,10 @@ class Leadership(Protocol):
         """Why this process should be restarted; nothing while all is well."""
         ...
 
+    def looks_after(self, node: str) -> bool:
+        """Whether what is done to this node is done by us, or will be when we lead."""
+        ...
+
     def step_aside(self, node: str) -> bool:
         """Another replica has to do something about this node; or none has to, if there is no name.
 
@@ -61,6 +65,9 @@ class Alone:
 
     def not_alive(self) -> tuple[str, ...]:
         return ()
+
+    def looks_after(self, node: str) -> bool:  # noqa: ARG002  after all of them
+        return True
 
     def step_aside(self, node: str) -> bool:  # noqa: ARG002  whichever it is, nobody else would do it
         return False
@@ -120,6 +127,9 @@ class Single:
 
     def not_alive(self) -> tuple[str, ...]:
         return self._election.not_alive()
+
+    def looks_after(self, node: str) -> bool:  # noqa: ARG002  a standby knows everything that a leader must
+        return True
 
     def step_aside(self, node: str) -> bool:
         self._leaving = self._election.mandate if node else None

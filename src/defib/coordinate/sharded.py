@@ -127,7 +127,7 @@ class Sharded:
             leader=self.leader,
             terms=self._admission.terms,
             held=sum(bucket.mandate is not None and bucket.mandate.holds(now) for bucket in self._buckets),
-            unowned=sum(not is_held(bucket.sight, now) for bucket in self._buckets),
+            unowned=sum(bucket.seat.idle_since is not None for bucket in self._buckets),
             members=len(self._outlook.members),
         )
 
@@ -144,10 +144,13 @@ class Sharded:
             return ()
         return (f"we hold buckets, and their locks were last seen {ago:.0f} s ago, allowed are {limit:.0f} s",)
 
+    def looks_after(self, node: str) -> bool:
+        """Whoever admits moves pods for policies, of all nodes."""
+        return self._of_name(node).is_ours or self._admission.is_ours
+
     def step_aside(self, node: str) -> bool:
         """We leave the group for a while: others then know who should have what we drain and release."""
-        is_ours = bool(node) and (self._of_name(node).is_ours or self._admission.is_ours)
-        if not is_ours or len(self._outlook.members) < 2:  # noqa: PLR2004  ourselves and another one
+        if not node or not self.looks_after(node) or len(self._outlook.members) < 2:  # noqa: PLR2004  ourselves and another one
             return False
         log.info("the others are to have our buckets", why=f"one has to do something about {node}, on which we run")
         self._membership.rest(REST_SECONDS)
@@ -239,7 +242,7 @@ class Sharded:
             self._wrote(bucket, lost(bucket.sight, take, self._clock.monotonic()))
         except (KubeError, TimeoutError) as error:
             self._trouble.tell(NOT_WRITTEN, error)
-            self._wrote(bucket, failed(bucket.sight, self._clock.monotonic()))
+            self._wrote(bucket, failed(bucket.sight, began))
         else:
             self._trouble.over(NOT_WRITTEN)
             written = Written(take.record, version, began, self._clock.monotonic())
@@ -247,7 +250,7 @@ class Sharded:
 
     async def _give(self, bucket: Bucket) -> None:
         """Nothing of it is under way any more: another one may have it at once."""
-        seconds = self._patience(bucket)
+        began, seconds = self._clock.monotonic(), self._patience(bucket)
         self._know(bucket, stepped_down(bucket.sight))
         try:
             async with asyncio.timeout(seconds):
@@ -255,7 +258,7 @@ class Sharded:
         except (KubeError, TimeoutError) as error:
             self._trouble.tell(NOT_RELEASED, error)
         finally:
-            self._wrote(bucket, failed(bucket.sight, self._clock.monotonic()))
+            self._wrote(bucket, failed(bucket.sight, began))
 
     def _patience(self, bucket: Bucket) -> float:
         usual, until = self._me.terms.renew_seconds / 2, bucket.sight.ours_until

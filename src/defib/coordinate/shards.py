@@ -31,6 +31,7 @@ def spread(text: str) -> int:
     return value ^ (value >> 33)
 
 
+@lru_cache(maxsize=2**14)  # it is asked for every action of every pass
 def bucket_of(key: str, buckets: int) -> int:
     return spread(key) % buckets
 

@@ -236,10 +236,13 @@ asyncio.run(main())
 async def test_a_signal_reaches_the_group_of_the_command_and_nobody_else(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    def hearing(name: str) -> str:
-        return f"trap 'echo {name} hears; exit 0' {number.name[3:]}; echo {name}; while :; do sleep 0.02; done"
+    def hearing(name: str, first: str = "") -> str:
+        trap = f"trap '{first}echo {name} hears; exit 0' {number.name[3:]}"
+        return f"{trap}; echo {name}; while :; do sleep 0.02; done"
 
-    script = f'sh -c "{hearing("child")}" & setsid sh -c "{hearing("stranger")}" & {hearing("command")}'
+    # The command lets its child speak first: when it has ended, everything that is left of it is killed.
+    child, stranger = f'sh -c "{hearing("child")}"', f'setsid sh -c "{hearing("stranger")}"'
+    script = f"{child} & child=$!; {stranger} & {hearing('command', 'wait $child; ')}"
     async with scene(tmp_path, script) as (it, running):
         it.election.win()
         assert set(await it.expect_lines(3)) == {"child", "stranger", "command"}

@@ -11,6 +11,7 @@ import msgspec
 
 from defib.decide.doubt import BRAKE, SELF_DOUBT
 from defib.decide.fencing.hosts import host_on, is_let_go, stays_off
+from defib.decide.fencing.obstacles import OWN_NODE
 from defib.decide.fencing.order import Obstacle, Order
 from defib.decide.fencing.proofs import BMO_POLL, CLOCKS_DIFFER, confirmation_of, proof_of, written
 from defib.model.cluster import Cluster, Served
@@ -104,7 +105,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def was_held_back(self) -> bool:
         """Until now, as it stands written."""
-        return self.status.phase in _HELD and self.status.reason in (BRAKE, SELF_DOUBT)
+        return self.status.phase in _HELD and self.status.reason in (BRAKE, SELF_DOUBT, OWN_NODE)
 
     @property
     def is_held_back(self) -> bool:

@@ -43,10 +43,11 @@ def obstacle_to(
     if not order.is_held:
         return Obstacle("Starting", "it is being written down that we work on it")
     node = cluster.nodes.get(order.node) if order.node else None
-    return hold() or _own_node(order, rules) or _lock(order, cluster, rules) or _control_plane(node, cluster, rules)
+    return hold() or own_node(order, rules) or _lock(order, cluster, rules) or _control_plane(node, cluster, rules)
 
 
-def _own_node(order: Order, rules: Rules) -> Obstacle | None:
+def own_node(order: Order, rules: Rules) -> Obstacle | None:
+    """Whoever runs on a machine does not switch it off, at whichever step it comes to look after it."""
     if not rules.own_node or rules.own_node != order.node:
         return None
     return Obstacle(OWN_NODE, "Defib itself runs on this node; another replica, elsewhere, has to do it")

@@ -14,7 +14,7 @@ from defib.decide.fencing.covered import Machine, machine_of
 from defib.decide.fencing.lost import is_untold
 from defib.decide.fencing.lost import words as lost_words
 from defib.decide.fencing.news import news_of, news_of_lost
-from defib.decide.fencing.obstacles import hold_of, lock_of, obstacle_to, only_one
+from defib.decide.fencing.obstacles import OWN_NODE, hold_of, lock_of, obstacle_to, only_one, own_node
 from defib.decide.fencing.order import Obstacle, Order, Report, cause_of, target_of
 from defib.decide.fencing.readiness import NOTHING as NOT_TRIED
 from defib.decide.fencing.readiness import Readiness, why_shared
@@ -217,7 +217,7 @@ def _plan_one(order: Order, report: Report, incident: NodeIncident | None, this:
         incident=incident,
         node=cluster.nodes.get(order.node) if order.node else None,
         seen=cluster.power.get(incident.uid, UNSEEN),
-        hold=this.hold,
+        hold=lambda: this.hold() or own_node(order, this.rules),
         obstacle=_obstacle(order, this, has_begun=incident.is_out) or _turn(incident, this) or _no_node(incident, this),
     )
     row = next_row(case)
@@ -352,12 +352,12 @@ def _write(case: Case, so: Obstacle) -> tuple[ReportRemediation, ...]:
 
 
 def _report(case: Case, changes: dict[str, Any]) -> ReportRemediation:
-    """Of the control plane one goes at a time: until it has begun, that is for whoever admits, and not for its replica."""
+    """Whether it may begin depends on all others, so until then it is for whoever admits, and not for its own replica."""
     incident = case.incident
     return ReportRemediation(
         target=target(incident),
         version=incident.metadata.resource_version,
-        node="" if incident.spec.control_plane and not incident.is_out else incident.name,
+        node=incident.name if incident.is_out else "",
         status={_FIELDS[name]: msgspec.to_builtins(value) for name, value in changes.items()},
     )
 
@@ -381,7 +381,7 @@ def _lock(case: Case, rules: Rules, row: Row | None) -> tuple[Action, ...]:
 
 
 def _needs_lock(case: Case, lease: Lease | None) -> bool:
-    """What cannot begin takes nobody's lock away."""
+    """What cannot begin takes nobody's lock away. That it is the node under us is for another replica to say."""
     is_free = lease is None or not is_held(lease, case.cluster.now)
-    is_next = case.incident.is_out or case.obstacle is None or case.obstacle.reason == "Lock"
+    is_next = case.incident.is_out or case.obstacle is None or case.obstacle.reason in ("Lock", OWN_NODE)
     return is_free and is_next and not case.order.withdrawn
