@@ -40,8 +40,8 @@ format: $(READY) ## Format the code and mend what the linter can mend
 
 HISTORIES ?= 200000
 .PHONY: soak
-soak: $(READY) ## Many more histories of elections than make check has time for: HISTORIES=200000
-	@HISTORIES=$(HISTORIES) $(BIN)/pytest -q -n 2 tests/property/test_election.py
+soak: $(READY) ## Many more histories of elections and shares than make check has time for: HISTORIES=200000
+	@HISTORIES=$(HISTORIES) $(BIN)/pytest -q -n 2 tests/property/test_election.py tests/property/test_shards.py
 
 NODES ?= 5
 .PHONY: cluster

@@ -1,7 +1,7 @@
 """`python -m tests.bench`: what our operator costs and how quick it is, on a real API server.
 
-Three parts: watching, beside the Python clients people use; remediating, beside what the Go operator needed; and moving
-the pods of failed nodes. Prints tables, writes build/bench.json, and ends with 1 when a bound is broken. The clients run
+Its parts: watching, beside the Python clients people use; remediating, beside what the Go operator needed; moving the pods
+of failed nodes; handing over from one replica to the next; and sharing the work among several. Prints tables, writes build/bench.json, and ends with 1 when a bound is broken. The clients run
 in .venv-bench, which `make bench` makes.
 """
 
@@ -11,23 +11,25 @@ import os
 import platform
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from testbed.cluster import ControlPlane, ControlPlaneFailed
 from testbed.programs import NoControlPlane, Programs, control_plane_programs
 from testbed.settings import Settings
-from tests.bench import moves, report
+from tests.bench import moves, report, shares, successions
 from tests.bench.failover import move
+from tests.bench.handover import hand_over
 from tests.bench.processes import PEERS_PYTHON, ROOT, BenchFailed, say
 from tests.bench.remediating import WATCHED_SECONDS, remediate
 from tests.bench.results import Machine
+from tests.bench.sharing import share
+from tests.bench.successions import Ends
 from tests.bench.watching import CLIENTS, EVENTS, NODES, Bench, Size
 
 WATCHING = "watching"
-REMEDIATING = "remediating"
-MOVING = "moving"
-PARTS = (WATCHING, REMEDIATING, MOVING)
+PARTS = (WATCHING, "remediating", "moving", "handover", "sharing")
 IDLE_SECONDS = 40.0
 
 CLUSTER = Settings(
@@ -39,24 +41,37 @@ CLUSTER = Settings(
 
 async def run(programs: Programs, asked: argparse.Namespace) -> report.Results:
     """Each part on a cluster of its own: what one leaves behind is no load on the other."""
-    watching = remediating = moving = None
+    measured: dict[str, Any] = {}
     load, _, _ = os.getloadavg()
-    size = Size(nodes=asked.nodes, events=asked.events, clients=tuple(asked.clients), idle_seconds=asked.idle_seconds)
-    if WATCHING in asked.parts:
-        async with ControlPlane(programs, CLUSTER) as cluster:
-            version = await cluster.version()
-            watching = await Bench(cluster, size).run()
-    if REMEDIATING in asked.parts:
-        async with ControlPlane(programs, CLUSTER) as cluster:
-            version = await cluster.version()
-            remediating = await remediate(cluster, asked.nodes, asked.watched_seconds)
-    if MOVING in asked.parts:
-        scale = moves.Scale(nodes=min(asked.nodes, moves.NODES), failures=asked.failures, bystanders=asked.bystanders)
-        async with ControlPlane(programs, CLUSTER) as cluster:
-            version = await cluster.version()
-            moving = await move(cluster, scale)
+    for part in PARTS:
+        if part in asked.parts:
+            async with ControlPlane(programs, CLUSTER) as cluster:
+                version = await cluster.version()
+                measured[part] = await measure(part, cluster, asked)
     machine = Machine(cores=os.cpu_count() or 0, load=load, python=platform.python_version(), kubernetes=version)
-    return report.Results(machine=machine, watching=watching, remediating=remediating, moving=moving)
+    return report.Results(machine=machine, **measured)
+
+
+async def measure(part: str, cluster: ControlPlane, asked: argparse.Namespace) -> report.Part:
+    match part:
+        case "watching":
+            clients = tuple(asked.clients)
+            size = Size(nodes=asked.nodes, events=asked.events, clients=clients, idle_seconds=asked.idle_seconds)
+            return await Bench(cluster, size).run()
+        case "remediating":
+            return await remediate(cluster, asked.nodes, asked.watched_seconds)
+        case "moving":
+            nodes = min(asked.nodes, moves.NODES)
+            scale = moves.Scale(nodes=nodes, failures=asked.failures, bystanders=asked.bystanders)
+            return await move(cluster, scale)
+        case "handover":
+            nodes = min(asked.nodes, successions.NODES)
+            return await hand_over(cluster, Ends(nodes=nodes, orderly=asked.orderly_ends, crashes=asked.crashes))
+        case _:
+            size_of_all = shares.Fleet(
+                nodes=asked.nodes, failures=max(shares.FAILURES * asked.nodes // shares.NODES, 1)
+            )
+            return await share(cluster, size_of_all, asked.watched_seconds)
 
 
 def keep(results: report.Results) -> Path:
@@ -91,6 +106,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--watched-seconds", type=float, default=WATCHED_SECONDS)
     parser.add_argument("--failures", type=int, default=moves.FAILURES, help="of nodes whose pods are moved")
     parser.add_argument("--bystanders", type=int, default=moves.BYSTANDERS, help="pods on nodes that stay well")
+    parser.add_argument(
+        "--orderly-ends", type=int, default=successions.ORDERLY_ENDS, help="how often a leader is asked to stop"
+    )
+    parser.add_argument("--crashes", type=int, default=successions.CRASHES, help="how often a leader is killed")
     parser.add_argument("--clients", nargs="+", choices=CLIENTS, default=list(CLIENTS))
     return parser.parse_args()
 

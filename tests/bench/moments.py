@@ -1,4 +1,4 @@
-"""When something happened to a node or a pod: one line of JSON for each, from the process that saw it to the one that judges.
+"""When something happened to a node, a pod or a lock: one line of JSON for each, from the process that saw it to the one that judges.
 
 All processes of the bench run on one machine, so their clocks agree.
 """
@@ -13,12 +13,13 @@ WATCHING = "watching"
 WRITTEN = "written"
 CREATED = "created"
 DELETED = "deleted"
+HELD = "held"
 
 
 class Moment(msgspec.Struct, frozen=True):
     what: str
     node: str = ""
-    """Or the pod, where pods are seen."""
+    """Or the pod, where pods are seen; or whoever has a lock now, where locks are."""
     at: float = 0.0
     """In Unix time."""
 

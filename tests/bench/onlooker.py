@@ -1,11 +1,11 @@
-"""What the witness has told so far: when each remediation or pod was first seen to come or go, and what was not expected."""
+"""What the witness has told so far: when something was first seen to come or go, or in whose hands, and what was not expected."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.bench.moments import WATCHING, next_moment
+from tests.bench.moments import WATCHING, Moment, next_moment
 from tests.bench.processes import OUR_PYTHON, BenchFailed, running
 
 WATCHING_WITHIN = 30.0
@@ -38,6 +38,17 @@ class Onlooker:
         except TimeoutError:
             return seen
         return seen
+
+    async def first(self, names: Collection[str], after: float, within: float) -> Moment | None:
+        """The first that concerned one of these and was not before then, if it came in this time."""
+        try:
+            async with asyncio.timeout(within):
+                while True:
+                    moment = await next_moment(self._witness)
+                    if moment.node in names and moment.at >= after:
+                        return moment
+        except TimeoutError:
+            return None
 
     async def strays(self) -> int:
         """How many came or went, since this was last asked, that should not have."""

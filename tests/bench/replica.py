@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from defib.config import PREFIX
 from defib.decide.changes import What
 from tests.bench.processes import ROOT, BenchFailed
+from tests.bench.spent import Counted
 from tests.bench.usage import cpu_seconds_of, mib_of
 
 STARTED_WITHIN = 30.0
@@ -23,28 +25,23 @@ LOOK_EVERY = 0.1
 QUIET_WITHIN = 60.0
 QUIET_SECONDS = 1.0
 QUIET_CPU_SECONDS = 0.02  # two ticks of the kernel's clock
+STARTED = "remediation started"
 READING_VERBS = {"GET", "WATCH"}
 LAST_WORDS = 2000
 CLOCK_SECONDS = 0.5  # a pass may know of a write before its writer does
+READY_WITHIN = 60.0
+READY = 200
 
 
 class Said(msgspec.Struct, frozen=True):
-    """A line of its log, as far as it tells where the probes are, or what it saw when."""
+    """A line of its log, as far as it tells where the probes are, or what it saw or did when."""
 
     time: datetime
     event: str = ""
     probes: str = ""
     subject: str = ""
     what: str = ""
-
-
-class Counted(msgspec.Struct, frozen=True, kw_only=True):
-    """What its own metrics say."""
-
-    writes: int
-    heartbeats: int
-    node_events: int
-    passes: int
+    node: str = ""
 
 
 class Replica:
@@ -65,18 +62,43 @@ class Replica:
                 f"the operator did not start within {STARTED_WITHIN:.0f} s: {self._last_words()}"
             ) from None
 
+    async def until_ready(self) -> None:
+        """Until it sees everything that it has to know."""
+        try:
+            async with asyncio.timeout(READY_WITHIN), aiohttp.ClientSession() as session:
+                while not await self._is_ready(session):
+                    self.fail_if_dead()
+                    await asyncio.sleep(LOOK_EVERY)  # another process, which tells nobody
+        except TimeoutError:
+            raise BenchFailed(f"the operator was not ready within {READY_WITHIN:.0f} s: {self._last_words()}") from None
+
+    async def _is_ready(self, session: aiohttp.ClientSession) -> bool:
+        async with session.get(f"{self._probes}readyz") as answer:
+            return answer.status == READY
+
+    def send(self, number: signal.Signals) -> None:
+        self.fail_if_dead()
+        self._process.send_signal(number)
+
+    async def until_ended(self) -> int:
+        """What it ended with, after a signal."""
+        try:
+            return await asyncio.wait_for(self._process.wait(), ENDED_WITHIN)
+        except TimeoutError:
+            raise BenchFailed(f"the operator did not end within {ENDED_WITHIN:.0f} s: {self._last_words()}") from None
+
     def fail_if_dead(self) -> None:
         if self._process.returncode is not None:
             raise BenchFailed(f"the operator ended with {self._process.returncode}: {self._last_words()}")
 
-    async def until_quiet(self) -> None:
-        """Until everything that was to be done is done: a whole second without work."""
+    async def until_quiet(self, rest: float = QUIET_CPU_SECONDS) -> None:
+        """Until everything that was to be done is done: a whole second with no more work than it has at rest."""
         try:
             async with asyncio.timeout(QUIET_WITHIN):
                 while True:
                     before = self.cpu_seconds
                     await asyncio.sleep(QUIET_SECONDS)  # the quiet itself is what is waited for
-                    if self.cpu_seconds - before <= QUIET_CPU_SECONDS:
+                    if self.cpu_seconds - before <= rest:
                         return
         except TimeoutError:
             raise BenchFailed(f"the operator did not come to rest within {QUIET_WITHIN:.0f} s") from None
@@ -108,6 +130,7 @@ class Replica:
             heartbeats=total("defib_watch_events_total", kind="heartbeats"),
             node_events=total("defib_watch_events_total", kind="nodes"),
             passes=total("defib_passes_total"),
+            pods_moved=total("defib_pods_moved_total"),
         )
 
     def when_not_ready(self, node: str, after: float) -> float:
@@ -117,6 +140,13 @@ class Replica:
         if found is None:
             raise BenchFailed(f"the operator never saw that {node} is not ready: {self._last_words()}")
         return found
+
+    def has_remediated(self, node: str, after: float) -> bool:
+        """Whether it was this one that started a remediation, later than that."""
+        return any(
+            (one.event, one.node) == (STARTED, node) and one.time.timestamp() > after - CLOCK_SECONDS
+            for one in self._said()
+        )
 
     def _find_probes(self) -> str:
         return next((one.probes for one in self._said() if one.probes), "")
@@ -130,9 +160,9 @@ class Replica:
 
 
 @asynccontextmanager
-async def operating(kubeconfig: Path, log: Path) -> AsyncIterator[Replica]:
-    """With the default settings but for where the cluster is, and a port that is free."""
-    flags = ("--kubeconfig", str(kubeconfig), "--probes-address", "127.0.0.1:0", "--log-format", "json")
+async def operating(kubeconfig: Path, log: Path, *more: str) -> AsyncIterator[Replica]:
+    """With the default settings but for where the cluster is, a port that is free, and what else is asked for."""
+    flags = ("--kubeconfig", str(kubeconfig), "--probes-address", "127.0.0.1:0", "--log-format", "json", *more)
     with log.open("wb") as file:
         process = await asyncio.create_subprocess_exec(
             sys.executable,

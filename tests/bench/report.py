@@ -6,18 +6,26 @@ import msgspec
 
 from tests.bench.moves import PODS_EACH, Memory, Moving, Spread
 from tests.bench.results import Idle, Machine, Measured, Verdict, Watching
+from tests.bench.shares import REPLICAS as SHARING
+from tests.bench.shares import Load, Sharing, most_of_mean
+from tests.bench.successions import REPLICAS, HandedOver
 from tests.bench.turns import REFERENCE_NAME, REFERENCES, Reference, Remediating, Turn, Watched
+
+Part = Watching | Remediating | Moving | HandedOver | Sharing
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine
-    watching: Watching | None
-    remediating: Remediating | None
-    moving: Moving | None
+    watching: Watching | None = None
+    remediating: Remediating | None = None
+    moving: Moving | None = None
+    handover: HandedOver | None = None
+    sharing: Sharing | None = None
 
     @property
-    def parts(self) -> list[Watching | Remediating | Moving]:
-        return [part for part in (self.watching, self.remediating, self.moving) if part is not None]
+    def parts(self) -> list[Part]:
+        found = (self.watching, self.remediating, self.moving, self.handover, self.sharing)
+        return [part for part in found if part is not None]
 
     @property
     def is_broken(self) -> bool:
@@ -34,8 +42,14 @@ def text(results: Results) -> str:
         parts += _remediating(results.remediating)
     if results.moving:
         parts += _moving(results.moving)
+    if results.handover:
+        parts += _handover(results.handover)
+    if results.sharing:
+        parts += _sharing(results.sharing)
     if not all(part.judged for part in results.parts):
-        parts.append("A small run: the bounds are for all nodes, clients and pods, so not all of them were judged.")
+        parts.append(
+            "A small run: the bounds are for all nodes, clients, pods and ends, so not all of them were judged."
+        )
     return "\n\n".join(parts)
 
 
@@ -115,6 +129,63 @@ def _moving(moving: Moving) -> list[str]:
         _memory(moving.memory_with),
     ]
     return [head, _table(rows), rest, _table(memory), _table(_verdicts(moving.verdicts, moving.judged))]
+
+
+def _handover(handed: HandedOver) -> list[str]:
+    ends = handed.ends
+    late = f" {handed.quicker} more ends came too late to count: the old leader had acted." if handed.quicker else ""
+    head = (
+        f"Handing over: of {REPLICAS} replicas with the default settings, over {ends.nodes:,} nodes, the leader is asked to "
+        f"stop {ends.orderly} times and killed {ends.crashes} times,\neach time a moment before a failed node is due. "
+        f"Seconds until onlookers see the lock with another one, and its first remediation.\n"
+        f"The load was {handed.load_before:.1f} before and {handed.load_after:.1f} after.{late}"
+    )
+    rows: list[Sequence[str]] = [
+        ("from and to", "p50 s", "p99 s", "last s"),
+        *((what, *_spread(one)) for what, one in handed.spreads.items()),
+    ]
+    return [head, _table(rows), _table(_verdicts(handed.verdicts, handed.judged))]
+
+
+def _sharing(sharing: Sharing) -> list[str]:
+    fleet, moved = sharing.fleet, sharing.moved
+    head = (
+        f"Sharing: {len(SHARING)} replicas act, each for its share of {fleet.nodes:,} nodes. {fleet.failures} of them fail "
+        f"at once, and their {moved.pods:,} pods are moved by whoever looks after\nthe node: "
+        f"p50 {moved.seconds.p50_seconds:.2f} s, p99 {moved.seconds.p99_seconds:.2f} s, last "
+        f"{moved.seconds.max_seconds:.2f} s after the deadline. Before that, with the same replicas, the bars of "
+        "remediating:\none admits what another program would carry out, so most writes are its own. CPU and MiB in those are of "
+        f"the replica that needed most.\n* with the renewals of its locks. The load was {sharing.load_before:.1f} before and {sharing.load_after:.1f} after."
+    )
+    remediating = sharing.remediating
+    return [
+        head,
+        _table(_loads(sharing.loads)),
+        _table(_turns(remediating.turns)),
+        _watched(remediating.watched),
+        _table(_verdicts(sharing.verdicts, sharing.judged)),
+    ]
+
+
+def _loads(loads: list[Load]) -> list[Sequence[str]]:
+    columns: dict[str, list[float]] = {
+        "buckets": [one.buckets for one in loads],
+        "nodes": [one.nodes for one in loads],
+        "failed": [one.failures for one in loads],
+        "pods moved": [one.moving.counted.pods_moved for one in loads],
+        "moving: writes*": [one.moving.counted.writes for one in loads],
+        "CPU s": [one.moving.cpu_seconds for one in loads],
+        "remediating: writes*": [one.remediating.counted.writes for one in loads],
+        " CPU s": [one.remediating.cpu_seconds for one in loads],
+        "at rest: CPU s": [one.watching.cpu_seconds for one in loads],
+    }
+    rows = [(one.replica, *(_number(values[place]) for values in columns.values())) for place, one in enumerate(loads)]
+    last = ("most, times the mean", *(f"{most_of_mean(values):.2f}" for values in columns.values()))
+    return [("replica", *columns), *rows, last]
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
 
 
 def _spread(one: Spread) -> tuple[str, str, str]:

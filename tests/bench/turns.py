@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from tests.bench.results import PACE_KEPT_MIN, Verdict, at_most
+from tests.bench.spent import Spent
 
 PEAK_MIB_MAX = 120.0
 WATCHED_SHARE_MAX = 0.03
@@ -55,7 +56,10 @@ REFERENCES = (
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds are from the moment when each was due to the moment when an onlooker saw it."""
+    """Seconds are from the moment when each was due to the moment when an onlooker saw it.
+
+    Of several replicas, CPU and memory are those of the one that needed most.
+    """
 
     bar: Bar
     way: Way
@@ -68,10 +72,14 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     max_seconds: float
     cpu_seconds: float
     peak_mib: float
+    each: list[Spent]
 
 
 class Watched(msgspec.Struct, frozen=True, kw_only=True):
-    """The operator with a check over a fleet that is well: what it reads, and what it makes of it."""
+    """The operator with a check over a fleet that is well: what it reads, and what it makes of it.
+
+    Of several replicas, the one that needed most or saw least; the writes are those of all, without their locks.
+    """
 
     nodes: int
     seconds: float
@@ -82,6 +90,7 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
     passes_per_second: float
     writes: int
     resident_mib: float
+    each: list[Spent]
 
 
 class Remediating(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,18 +2,20 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 
 from defib.clock import SystemClock
-from defib.kube.client import Client
+from defib.kube.client import Client, Merge
 from defib.kube.errors import NotFound
 from defib.kube.http import connect
-from defib.kube.kinds import NODE_HEALTH_CHECKS, unstructured
+from defib.kube.kinds import NODE_HEALTH_CHECKS, Kind, unstructured
 from defib.kube.transport import Request
 from defib.model.health_check import CheckStatus
+from defib.model.meta import Unstructured
 from testbed.cluster import ControlPlane
 from tests.bench.processes import ROOT, BenchFailed
 
@@ -29,6 +31,11 @@ INSTALLED_WITHIN = 60.0
 SERVED_WITHIN = 30.0
 LOOK_EVERY = 0.2
 
+
+def _reference(kind: Kind[Unstructured]) -> dict[str, str]:
+    return {"apiVersion": kind.api_version, "kind": kind.name, "namespace": NAMESPACE, "name": NAME}
+
+
 CHECK = {
     "metadata": {"name": NAME},
     "spec": {
@@ -36,12 +43,7 @@ CHECK = {
             {"type": "Ready", "status": status, "duration": f"{UNHEALTHY_AFTER_SECONDS}s"}
             for status in ("False", "Unknown")
         ],
-        "remediationTemplate": {
-            "apiVersion": TEMPLATES.api_version,
-            "kind": TEMPLATES.name,
-            "namespace": NAMESPACE,
-            "name": NAME,
-        },
+        "remediationTemplate": _reference(TEMPLATES),
     },
 }
 TEMPLATE = {"metadata": {"name": NAME}, "spec": {"template": {"spec": {"strategy": "reboot"}}}}
@@ -51,18 +53,24 @@ class Ward:
     """The check, and what its status says."""
 
     def __init__(self, client: Client) -> None:
-        self._client = client
+        self.client = client
 
     async def install(self, cluster: ControlPlane) -> None:
         files = [text for path in MANIFESTS for text in ("-f", str(ROOT / path))]
         await kubectl(cluster, "apply", *files)
         await cluster.wait_for_namespace(NAMESPACE)
         await self._until_served()
-        await self._client.create(TEMPLATES, TEMPLATE, namespace=NAMESPACE)
-        await self._client.create(NODE_HEALTH_CHECKS, CHECK)
+        await self.client.create(TEMPLATES, TEMPLATE, namespace=NAMESPACE)
+        await self.client.create(NODE_HEALTH_CHECKS, CHECK)
+
+    async def remediate_by(self, kind: Kind[Unstructured], template: Mapping[str, Any]) -> None:
+        """From now on by another template. Nothing may be under way."""
+        await self.client.create(kind, template, namespace=NAMESPACE)
+        spec = {"remediationTemplate": _reference(kind)}
+        await self.client.patch(NODE_HEALTH_CHECKS.at(NAME), Merge({"spec": spec}))
 
     async def status(self) -> CheckStatus:
-        item = await self._client.get(NODE_HEALTH_CHECKS.at(NAME))
+        item = await self.client.get(NODE_HEALTH_CHECKS.at(NAME))
         return msgspec.convert(item.status or {}, CheckStatus)
 
     async def until(self, what: str, holds: Callable[[CheckStatus], bool], within: float) -> None:
@@ -88,7 +96,7 @@ class Ward:
 
     async def _is_served(self, path: str) -> bool:
         try:
-            await self._client.ask(Request(method="GET", path=path))
+            await self.client.ask(Request(method="GET", path=path))
         except NotFound:
             return False
         return True

@@ -16,6 +16,7 @@ PURE = "The core is pure"
 HTTP = "Only kube and the probes speak HTTP"
 APART = "Observing, deciding and acting meet only in app.py"
 CLIENT = "Only these may hold the API client"
+TOOZ = "Only one module knows Tooz"
 DRIVERS = "Power drivers do not know each other"
 
 # Which contract, by which line in which module. A module that does not exist is made.
@@ -45,6 +46,7 @@ OFFENCES = [
     (LAYERS, "model/__init__.py", "import defib.power.base"),
     (DRIVERS, "power/redfish.py", "import defib.power.webhook"),
     (DRIVERS, "power/ipmi.py", "import defib.power.manual"),
+    (TOOZ, "coordinate/outside.py", "import tooz"),
 ]
 
 

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from defib.coordinate.keys import ADMISSION
 from defib.simulate.faults import Fault, LateEvents
 from defib.simulate.store import Change
@@ -82,6 +84,40 @@ def test_sh_08_no_more_nodes_are_remediated_at_once_than_their_check_allows() ->
         assert max(counts) == 2
 
     play(story)
+
+
+@pytest.mark.parametrize("how", ["dies", "is told to end", "is replaced"])
+def test_sh_08_a_limit_holds_while_whoever_admits_changes(how: str) -> None:
+    async def story(stage: Stage, replicas: Replicas) -> None:
+        counts: list[int] = []
+
+        def noticed(change: Change) -> None:
+            if change.resource == str(FAILOVERS):
+                counts.append(len(stage.all(str(FAILOVERS))))
+
+        await stage.check(guards={"maxInFlight": 2})
+        stage.server.reactions.append(noticed)
+        failing = list(NODES[:4])
+        await stage.fail(*failing)
+        while not counts:
+            await stage.seconds(0.01)
+        admits = replicas.holders.of_node(ADMISSION)
+        if how == "is replaced":
+            replicas.start("d")
+        await (replicas.stop(admits) if how != "dies" else gone(replicas, admits))
+        await stage.seconds(60)
+        assert replicas.holders.of_node(ADMISSION) not in ("", admits)
+        assert len(left(stage, failing)) == 2
+        await stage.turn(*left(stage, failing), ready="True")
+        await stage.seconds(60)
+        assert len(left(stage, failing)) == 4
+        assert max(counts) == 2
+
+    play(story)
+
+
+async def gone(replicas: Replicas, name: str) -> None:
+    replicas.kill(name)
 
 
 def test_sh_08_nothing_is_begun_when_more_are_unhealthy_than_a_check_allows() -> None:

@@ -1,6 +1,5 @@
 """Three operators share the work: every machine is power-cycled once, by one of them, whatever becomes of the others."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
@@ -19,7 +18,7 @@ from defib.simulate.virtual_time import VirtualClock, run
 from tests.mortal_operator import NEVER, Doom, Life
 from tests.power_cycle_crash import Plot, begin, end
 from tests.power_cycle_stage import HOME, REMEDIATIONS, VICTIM, WAYS, Stage, a_stage, ready_of, spec_of
-from tests.sharded_replicas import SETTLED_SECONDS, Holders, holders_on
+from tests.sharded_replicas import SETTLED_SECONDS, Holders, holders_on, seconds
 
 NAMES = ("a", "b", "c")
 MANY = tuple(f"n{number}" for number in range(1, 10))
@@ -56,7 +55,7 @@ async def sharing(
             name: await stack.enter_async_context(operator(stage, name, (dooms or {}).get(name, NEVER), **settings))
             for name in NAMES
         }
-        await asyncio.sleep(SETTLED_SECONDS)
+        await seconds(SETTLED_SECONDS)
         assert set(holders(stage).shares) == set(NAMES)
         yield lives
 
@@ -181,11 +180,11 @@ def test_sh_08_of_the_control_plane_one_goes_at_a_time_whoever_asks() -> None:
                 await stage.person.patch(NODES.at(node), Merge({"metadata": {"labels": {CONTROL_PLANE: ""}}}))
             for node in pair:
                 stage.hollow.nodes[node].hang()
-            await asyncio.sleep(stage.pace.down_seconds)
+            await seconds(stage.pace.down_seconds)
             counts = watch_at_once(stage)
             for node in sorted(pair, reverse=True):  # all replicas would let the first by name go first
                 await order(stage, node)
-                await asyncio.sleep(2 * LAG_SECONDS)
+                await seconds(2 * LAG_SECONDS)
             assert await stage.until(lambda: all(cycled(stage, node) == [False, True] for node in pair), 600)
             assert max(counts) == 1
 
@@ -203,7 +202,7 @@ def test_sh_05_what_is_under_way_ends_before_its_bucket_changes_hands() -> None:
             await stage.until(lambda: "c" in holders(stage).shares, 25)
             for _ in range(3):
                 seen.append(holders(stage).of_node(VICTIM))
-                await asyncio.sleep(1)
+                await seconds(1)
 
         doom = Doom(words=f"power off {VICTIM}", twist=hang, spares=True)
         async with operator(stage, "a", doom), operator(stage, "b"):
@@ -226,12 +225,12 @@ def test_the_machine_under_a_replica_is_switched_off_by_another_one(is_control_p
             lives = {
                 name: await stack.enter_async_context(operator(stage, name, node_name=under[name])) for name in NAMES
             }
-            await asyncio.sleep(SETTLED_SECONDS)
+            await seconds(SETTLED_SECONDS)
             assert holders(stage).of_node(under["a"]) == "a"
             for node in under.values() if is_control_plane else ():
                 await stage.person.patch(NODES.at(node), Merge({"metadata": {"labels": {CONTROL_PLANE: ""}}}))
             stage.hollow.nodes[under["a"]].hang()
-            await asyncio.sleep(stage.pace.down_seconds)
+            await seconds(stage.pace.down_seconds)
             await order(stage, under["a"])
             assert await stage.until(lambda: cycled(stage, under["a"]) == [False, True], 600)
             assert await stage.until(lambda: phase_of(stage, under["a"]) == Phase.CLOSED, 120)
