@@ -20,7 +20,7 @@ from defib.coordinate.follow import Follower
 from defib.coordinate.leadership import Alone, Election, Leadership, Single
 from defib.coordinate.lock import EndpointsLock, LeaseLock
 from defib.coordinate.outside import Outside
-from defib.coordinate.sharded import Sharded
+from defib.coordinate.sharded import Locks, Sharded
 from defib.coordinate.store import NoStore, Store
 from defib.kube.client import Client
 from defib.kube.errors import KubeError
@@ -92,7 +92,8 @@ def leadership_of(settings: Settings, transport: Transport, clock: Clock, operat
     # On a client of its own: however busy the others are, this must not wait.
     client = Client(transport, clock, on_answer=operator.counted)
     if settings.election == "shards":
-        return Sharded(client, settings.namespace, me, clock, operator)
+        locks = Locks(client=client, namespace=settings.namespace, leader=settings.leader_lock)
+        return Sharded(locks, me, clock, operator)
     return Single(operator, lambda changed: election_of(settings, client, me, clock, changed))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
-LISTS = {"EV": 22}
+LISTS = {"EV": 22, "GC": 5, "LE": 18, "RV": 5, "SH": 9}
 
 _TEST = re.compile(r"^\s*(?:async )?def (test_\w+)\(", re.MULTILINE)
 _NUMBER = re.compile(r"_([a-z]{2})_([0-9]{2})(?![0-9])")

@@ -79,19 +79,28 @@ class Bucket:
         return self.seat.is_ours
 
 
+class Locks(msgspec.Struct, frozen=True, kw_only=True):
+    """Where they are, and what that is called by which one leads in everything, where one does."""
+
+    client: Client
+    namespace: str
+    leader: str
+
+    def lease(self, name: str) -> LeaseLock:
+        return LeaseLock(self.client, self.namespace, name)
+
+
 class Sharded:
-    def __init__(self, client: Client, namespace: str, me: Candidate, clock: Clock, led: Led) -> None:
-        self._client = client
-        self._namespace = namespace
+    def __init__(self, locks: Locks, me: Candidate, clock: Clock, led: Led) -> None:
+        self._locks = locks
         self._me = me
         self._clock = clock
         self._led = led
         self._promotion = Promotion(led)
-        self._membership = Elector(LeaseLock(client, namespace, member_lease(me.name)), me, clock, led.notice)
+        self._membership = Elector(locks.lease(member_lease(me.name)), me, clock, led.notice)
         self._members: dict[str, Member] = {}
-        self._buckets = [
-            Bucket(number, LeaseLock(client, namespace, f"{BUCKET_LEASE}{number}")) for number in range(BUCKETS)
-        ]
+        self._buckets = [Bucket(number, locks.lease(f"{BUCKET_LEASE}{number}")) for number in range(BUCKETS)]
+        self._single = Sight()  # of the lock of a leader in everything: some replicas may not share the work yet
         self._outlook = Outlook()
         self._seen_at = -math.inf
         self._trouble = Trouble()
@@ -109,7 +118,9 @@ class Sharded:
         return self._good(self._of_name(name))
 
     def _good(self, bucket: Bucket) -> Mandate | None:
-        if bucket.mandate is None or bucket.seat.is_leaving or not self._promotion.is_good(bucket.mandate):
+        if bucket.mandate is None or bucket.seat.is_leaving or self._is_led_by_one:
+            return None
+        if not self._promotion.is_good(bucket.mandate):
             return None
         return bucket.mandate
 
@@ -182,11 +193,11 @@ class Sharded:
             await asyncio.sleep(max(began + self._me.terms.retry_seconds - self._clock.monotonic(), 0.0))
 
     async def _look(self, began: float) -> None:
-        scope = Scope(namespace=self._namespace, labels=MARKED)
+        scope = Scope(namespace=self._locks.namespace, labels=MARKED)
         patience = self._me.terms.renew_seconds / 2
         try:
             async with asyncio.timeout(patience):
-                page = await self._client.list_all(LEASES, scope, deadline=patience)
+                page = await self._locks.client.list_all(LEASES, scope, deadline=patience)
         except (KubeError, TimeoutError) as error:
             self._trouble.tell(NOT_READ, error)
             return
@@ -194,11 +205,24 @@ class Sharded:
         self._trouble.over(NOT_READ)
         found = {lease.name: found_in(lease) for lease in page.items}
         self._meet(found)
+        single = found.get(self._locks.leader, Found())
+        self._single = saw(self._single, single.record, single.version, self._seen_at)
         for bucket in self._buckets:
             # What was read before our own write ended may be older than that.
             if not bucket.is_writing and bucket.touched < began:
                 there = found.get(f"{BUCKET_LEASE}{bucket.number}", Found())
                 self._know(bucket, saw(bucket.sight, there.record, there.version, self._seen_at))
+
+    @property
+    def _is_led_by_one(self) -> bool:
+        """While replicas that share the work replace those of which one leads, it is that one who acts.
+
+        A standby of it may take the lock right after it was released, so it must have been quiet for a whole lease.
+        """
+        record, since = self._single.record, self._single.since
+        if record is None or since is None:
+            return False
+        return self._clock.monotonic() < since + max(record.lease_seconds, self._me.terms.lease_seconds)
 
     def _meet(self, found: dict[str, Found]) -> None:
         self._members = {
@@ -209,7 +233,7 @@ class Sharded:
 
     def _tick(self, group: asyncio.TaskGroup) -> None:
         now = self._clock.monotonic()
-        is_member = self._membership.mandate is not None
+        is_member = self._membership.mandate is not None and not self._is_led_by_one
         self._outlook = outlook(self._me, self._members, now, is_member=is_member)
         for bucket in self._buckets:
             if not bucket.is_writing:
