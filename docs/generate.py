@@ -67,7 +67,7 @@ METRICS_TAIL = """
 | failed nodes wait for their turn | `max(defib_failover_held_nodes{reason="Budget"}) > 0` for 5 minutes |
 | calls to BMCs hang | `max(defib_power_calls_left_behind) > 16` |
 | no replica runs | `absent(defib_build_info)` for 5 minutes |
-| no replica leads | `sum(defib_leading) == 0` for a minute |
+| no replica leads | `sum(defib_leading) == 0` for 2 minutes |
 | two replicas lead, for longer than two scrapes can differ | `sum(defib_leading) > 1` for 2 minutes |
 | there is no standby | `count(defib_leading) < 2` for 15 minutes |
 | a replica does not see who leads | `defib_leader_known == 0` for 2 minutes |
@@ -75,7 +75,7 @@ METRICS_TAIL = """
 | a bucket has no replica (election shards), for longer than two leases | `min(defib_buckets_unowned) > 0` for a minute |
 | Defib does not see the cluster | `defib_watch_blind_since_seconds > 0 and time() - defib_watch_blind_since_seconds > 120` |
 | Defib makes no passes | `increase(defib_passes_total[15m]) == 0` |
-| the API server fails or refuses | `sum(rate(defib_api_requests_total{code=~"none\\|4..\\|5.."}[5m])) > 0.1` |
+| the API server fails, or is too busy | `sum(rate(defib_api_requests_total{code=~"none\\|429\\|5.."}[5m])) > 0.1` |
 | objects that cannot be read | `max by (kind) (defib_set_aside_objects) > 0` |
 | nodes are unhealthy, and something holds remediation back | `sum by (check) (defib_check_nodes{state="unhealthy"}) > 0 and on (check) max by (check) (defib_gate_closed) == 1` |
 | what Defib does keeps failing | `increase(defib_actions_failed_total[15m]) > 3` |

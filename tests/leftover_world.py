@@ -14,7 +14,7 @@ from defib.model.health_check import KindRef, NodeHealthCheck
 from defib.model.incident import INCIDENTS, IncidentSpec, IncidentStatus, NodeIncident, Phase
 from defib.model.leftover import BY_US, MANAGED_BY, MembersSeen
 from defib.model.meta import Meta, OwnerReference, Resource, Unstructured
-from defib.model.metal3 import HOST, KEPT_OFF_BY, REBOOT_HARD
+from defib.model.metal3 import HOST, KEPT_OFF_BY, KEPT_OFF_FOR, REBOOT_HARD
 from defib.model.node import OUT_OF_SERVICE, TAINTED_BY_US, Lease, LeaseSpec, Node, NodeSpec, Taint
 from defib.model.power import PowerPath
 from tests.builders import SECOND, T0, a_node
@@ -34,8 +34,10 @@ def a_tainted_node(name: str = "n1", *, mark: str = STAMP, added: datetime | Non
     return change(node, spec=NodeSpec(taints=[Taint(key="example.com/gpu", effect="NoSchedule"), taint]))
 
 
-def a_host(name: str = "h1", *, mark: str = HOST_KEY, node: str = "") -> Unstructured:
-    annotations = {HOST_KEY: REBOOT_HARD, "note": node} | ({KEPT_OFF_BY: mark} if mark else {})
+def a_host(name: str = "h1", *, mark: str = HOST_KEY, kept_for: str = "") -> Unstructured:
+    """Without a mark, somebody else keeps it off; and of those of before nobody knows for whom."""
+    marks = {KEPT_OFF_BY: mark, KEPT_OFF_FOR: kept_for}
+    annotations = {HOST_KEY: REBOOT_HARD} | {key: text for key, text in marks.items() if text}
     meta = Meta(name=name, namespace="metal", uid=f"uid-{name}", resource_version="3", annotations=annotations)
     return Unstructured(metadata=meta, spec={"online": True}, status={"poweredOn": False})
 
@@ -58,8 +60,20 @@ def a_remediation(
     return Unstructured(metadata=meta, spec={})
 
 
-def an_incident(node: str = "n1", phase: Phase = Phase.FREEING, *, address: str = "") -> NodeIncident:
-    power = PowerPath(driver="metal3", address=address) if address else None
+def a_power_cycle(*, driver: str = "metal3", succeeded: str = "", **annotations: str) -> Unstructured:
+    """That the check `uid-a` has made for n1."""
+    item = a_remediation("n1", owners=("uid-a",))
+    meta = change(item.metadata, annotations=annotations, finalizers=["defib.dev/power-cycle"], generation=1)
+    condition = {"type": "Succeeded", "status": succeeded, "reason": "x", "message": "", "observedGeneration": 1}
+    status = {"conditions": [condition]} if succeeded else None
+    return change(item, metadata=meta, spec={"power": {"driver": driver}}, status=status)
+
+
+def an_incident(
+    node: str = "n1", phase: Phase = Phase.FREEING, *, address: str = "", way: PowerPath | None = None
+) -> NodeIncident:
+    """The address is that of a host."""
+    power = PowerPath(driver="metal3", address=address) if address else way
     return NodeIncident(
         metadata=Meta(name=node, uid=f"uid-i-{node}", creation_timestamp=T0),
         spec=IncidentSpec(node=node),

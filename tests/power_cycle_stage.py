@@ -294,10 +294,10 @@ class Stage:
     # Operators
 
     @asynccontextmanager
-    async def operator(self, doom: Doom = NEVER, **settings: Any) -> AsyncIterator[Life]:
+    async def operator(self, doom: Doom = NEVER, *, client: str = "defib", **settings: Any) -> AsyncIterator[Life]:
         """One with its own memory, until the context is left or its doom strikes."""
         life = Life(doom)
-        line = MortalLine(InProcess(self.server, "defib"), life, self._asked)
+        line = MortalLine(InProcess(self.server, client), life, self._asked)
         made = {name: make() for name, make in self._drivers.items()}
         drivers = mortal(made, self.clock, life)
         chosen = Settings(**({"default_check": "off", "election": "off"} | settings))

@@ -93,7 +93,8 @@ class Replicas:
     def start(self, *names: str, **settings: Any) -> None:
         for name in names:
             line = self._line(name)
-            chosen = Settings(default_check="off", election="shards", replica_name=name, **settings)
+            usual = {"default_check": "off", "election": "shards"}
+            chosen = Settings(replica_name=name, **(usual | settings))
             operator = Operator(line, self._clock, chosen, Metrics(), self._drivers(name))
             operator.leadership = leadership_of(chosen, line, self._clock, operator)
             self._there[name] = _Replica(operator, self._group.create_task(operator.run(), name=name))
@@ -114,6 +115,9 @@ class Replicas:
     def end(self) -> None:
         for name in tuple(self._there):
             self.kill(name)
+
+    def is_there(self, name: str) -> bool:
+        return name in self._there
 
     def __getitem__(self, name: str) -> Operator:
         return self._there[name].operator

@@ -69,6 +69,7 @@ FIRST_CONTACT_SECONDS = 10.0
 FINISH_SECONDS = 10.0  # what was begun has this long to end before the lock is given back
 CATCH_UP_SECONDS = 10.0
 ASIDE_PAUSE_SECONDS = 600.0
+ASIDE_BLIND_SECONDS = 60.0  # whoever leads and sees nothing is in the way of those who do
 STORY_LENGTH = 100
 SETTLE_PASSES = 3.0  # after a change others get so many times the length of a pass: it is a quarter of the time at most
 DEFAULT_CHECK_ADVICE = (
@@ -217,6 +218,7 @@ class Operator:
             tell("cluster changed", subject=change.subject, what=change.what, why=change.why)
         self._has_seen_all = self._has_seen_all or cluster.complete
         plan = self._decide(cluster) if self._has_seen_all else NOTHING
+        self._step_aside(cluster)
         self.picture = Picture(cluster, plan, tuple(self._story))
         self._stand()
         self._gauges.show(cluster, plan, self._own)
@@ -261,7 +263,6 @@ class Operator:
         actions = (*ours, *own.actions)
         if self._settings.watch_only == "off":
             self._executor.carry_out(actions, self.leadership.permit)
-            self._step_aside(cluster)
         for moment in filter(None, (plan.wake_at, *own.moments)):
             self._trigger.wake_at(started + max((moment - cluster.now).total_seconds(), 0.0))
         self._trigger.wake_at(self._executor.next_retry)
@@ -269,8 +270,12 @@ class Operator:
 
     def _step_aside(self, cluster: Cluster) -> None:
         """Now and then: if there is nobody else, we come back, and have not been away for long."""
-        now = self._clock.monotonic()
-        if self.leadership.step_aside(waits_for_another(cluster, self._rules) if now >= self._aside_due else ""):
+        now, node = self._clock.monotonic(), waits_for_another(cluster, self._rules)
+        why = f"something has to be done about {node}, on which this one runs" if node else ""
+        if lost := self._cache.lost():
+            why = why or ", ".join(unseen(lost, cluster.now, ASIDE_BLIND_SECONDS))
+            self._trigger.wake_at(now + ASIDE_BLIND_SECONDS / 2)
+        if self.leadership.step_aside(why if now >= self._aside_due else "", node):
             self._aside_due = now + ASIDE_PAUSE_SECONDS
 
     def _default_check(self, cluster: Cluster) -> tuple[Action, ...]:

@@ -21,6 +21,7 @@ from defib.forms import (
     Address,
     Choice,
     Duration,
+    DurationOrNever,
     File,
     HostAndPort,
     Listed,
@@ -65,7 +66,11 @@ class Settings(ElectionSettings, frozen=True, kw_only=True):
     )
     resync_seconds: Annotated[
         float,
-        About("How often everything is looked at again, even if nothing changed.", Duration("1s", "1d")),
+        About(
+            "How often everything is looked at again, even if nothing changed. With 0 that is never done: then only what "
+            "changes, and what is due, starts a look; and /healthz cannot tell a replica that hangs by its last look.",
+            DurationOrNever("1s", "1d"),
+        ),
     ] = 300.0
     watch_stall_seconds: Annotated[
         float,

@@ -128,6 +128,17 @@ class Duration(msgspec.Struct, frozen=True):
         return read
 
 
+class DurationOrNever(Duration, frozen=True):
+    """0 is never, so infinitely long."""
+
+    @property
+    def allowed(self) -> str:
+        return f"{super().allowed}, or 0 for never"
+
+    def read(self, value: object) -> float:
+        return super().read(value) if seconds(value) else math.inf
+
+
 class Listed(msgspec.Struct, frozen=True):
     """Some of several names, separated by commas; in a file, a list of them."""
 

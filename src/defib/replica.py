@@ -16,15 +16,16 @@ from defib.clock import Clock, SystemClock
 from defib.config import BadSettings, Settings
 from defib.coordinate.election import Candidate, Terms, problems_of
 from defib.coordinate.elector import Elector
-from defib.coordinate.follow import Follower
+from defib.coordinate.follow import LASTS, Follower, lasts
 from defib.coordinate.leadership import Alone, Election, Leadership, Single
 from defib.coordinate.lock import EndpointsLock, LeaseLock
 from defib.coordinate.outside import Outside
 from defib.coordinate.sharded import Locks, Sharded
 from defib.coordinate.store import NoStore, Store
 from defib.kube.client import Client
-from defib.kube.errors import KubeError
+from defib.kube.errors import KubeError, Unreachable
 from defib.kube.http import connect
+from defib.kube.limits import backoff
 from defib.kube.transport import Request, Transport
 from defib.telemetry.metrics import Metrics
 from defib.web.leader import serving_leader
@@ -32,6 +33,8 @@ from defib.web.server import CannotListen, serving
 
 log = structlog.get_logger("app")
 
+IN_A_POD = "KUBERNETES_SERVICE_HOST"
+REACH_ATTEMPT_MAX = 4  # so that the pauses stay short
 WITHOUT_CLUSTER = ("follow", "tooz")
 
 
@@ -44,13 +47,31 @@ async def run(settings: Settings) -> None:
     operator = Operator(transport, clock, settings, Metrics())
     try:
         operator.leadership = leadership_of(settings, transport, clock, operator)
-        await operator.first_contact()
+        is_in_a_pod = settings.kubeconfig is None and IN_A_POD in os.environ
+        if not is_in_a_pod:
+            await operator.first_contact()
         async with _served(settings, operator):
+            if is_in_a_pod:
+                await _reach(operator, clock)
             await until_cancelled(operator)
     except CannotListen as error:
         raise StartFailed(str(error)) from error
     finally:
         await operator.close()
+
+
+async def _reach(operator: Operator, clock: Clock) -> None:
+    """A pod that ends because the API server is out is started again later and later: better to wait. Raises StartFailed."""
+    attempt = 0
+    while True:
+        try:
+            return await operator.first_contact()
+        except StartFailed as error:
+            if not isinstance(error.__cause__, Unreachable):
+                raise
+            log.warning("the API server is out of reach", why=str(error), advice="it is tried again")
+        attempt += 1
+        await asyncio.sleep(backoff(min(attempt, REACH_ATTEMPT_MAX), clock))
 
 
 async def until_cancelled(operator: Operator) -> None:
@@ -115,6 +136,11 @@ def candidate_of(settings: Settings) -> Candidate:
     problems = [*problems_of(terms)] + (
         [] if name else ["--replica-name: name this replica, since its host has no name"]
     )
+    if settings.election == "follow" and (spare := terms.lease_seconds - terms.renew_seconds) < lasts(terms):
+        problems.append(
+            f"--retry-period: what a sidecar says counts for {lasts(terms):g} s, two retry periods, and must be over "
+            f"before another one can lead: choose {spare / LASTS:g} s or less"
+        )
     if problems:
         raise BadSettings(problems)
     return Candidate(name, terms)

@@ -18,7 +18,7 @@ from defib.kube.kinds import LEASES, NODE_HEALTH_CHECKS, NODE_INCIDENTS, NODES
 from defib.model import medik8s
 from defib.model.incident import Phase
 from defib.model.leftover import BY_US, MANAGED_BY
-from defib.model.metal3 import KEPT_OFF_BY
+from defib.model.metal3 import KEPT_OFF_BY, KEPT_OFF_FOR
 from defib.model.node import OUT_OF_SERVICE, TAINTED_BY_US
 from defib.replica import leadership_of
 from defib.simulate.faults import Fault, Refuse
@@ -111,6 +111,8 @@ def test_gc_05_an_approval_that_is_long_over_is_taken_off_its_node() -> None:
         for node, until in (("n1", SINCE), ("n2", "2030-01-02T00:00:00Z")):
             await stage.person.patch(NODES.at(node), Merge({"metadata": {"annotations": {APPROVED: until}}}))
         async with stage.operator():
+            await stage.seconds(AGE - 5)
+            assert len([one for one in stage.all("nodes") if one["metadata"].get("annotations")]) == 2
             await stage.seconds(SOON)
         approved = [one["metadata"]["name"] for one in stage.all("nodes") if one["metadata"].get("annotations")]
         assert approved == ["n2"]
@@ -315,26 +317,59 @@ def test_gc_05_a_taint_whose_incident_and_remediation_were_torn_away_goes_when_t
     on_stage(scene)
 
 
+OURS = {KEPT_OFF_BY, KEPT_OFF_FOR, "reboot.metal3.io/defib"}
+
+
+def on_the_host(stage: power_cycle_stage.Stage) -> set[str]:
+    """Which annotations of ours."""
+    host = next(one for one in stage.all(str(HOSTS)) if one["metadata"]["name"] == VICTIM)
+    return OURS & set(host["metadata"].get("annotations") or ())
+
+
+async def leave_host_off(stage: power_cycle_stage.Stage, workloads: str) -> None:
+    """A leader dies right after it asked a host to go off, and then somebody deletes all that says why."""
+    await begin(stage, Plot(way="metal3", workloads=workloads, fault="hangs"))
+    template = {"spec": {"template": {"spec": spec_of(WAYS["metal3"], workloads)}}}
+    await stage.person.create(TEMPLATES, {"metadata": {"name": "cycle"}} | template, namespace=HOME)
+    async with stage.operator(Doom(words=f"/namespaces/{HOSTS_HOME}/baremetalhosts/", after=True)) as life:
+        assert await stage.until(lambda: life.is_dead, 300)
+    assert on_the_host(stage) == OURS
+    await force_away(stage)
+    await drop_incident(stage)
+
+
 def test_gc_05_a_host_that_a_dead_remediation_keeps_off_is_let_go() -> None:
     async def scene(stage: power_cycle_stage.Stage) -> None:
-        await begin(stage, Plot(way="metal3", workloads="DeleteNode", fault="hangs"))
-        template = {"spec": {"template": {"spec": spec_of(WAYS["metal3"], "DeleteNode")}}}
-        await stage.person.create(TEMPLATES, {"metadata": {"name": "cycle"}} | template, namespace=HOME)
-
-        def annotations() -> set[str]:
-            host = next(one for one in stage.all(str(HOSTS)) if one["metadata"]["name"] == VICTIM)
-            return set(host["metadata"].get("annotations") or ())
-
-        async with stage.operator(Doom(words=f"/namespaces/{HOSTS_HOME}/baremetalhosts/", after=True)) as life:
-            assert await stage.until(lambda: life.is_dead, 300)
-        assert {KEPT_OFF_BY, "reboot.metal3.io/defib"} <= annotations()
-        await force_away(stage)
-        await drop_incident(stage)
+        await leave_host_off(stage, "DeleteNode")
         async with stage.operator():
             await stage.until(lambda: False, AGE - 10)
-            assert KEPT_OFF_BY in annotations()
-            assert await stage.until(lambda: not {KEPT_OFF_BY, "reboot.metal3.io/defib"} & annotations(), 120)
+            assert on_the_host(stage) == OURS
+            assert await stage.until(lambda: not on_the_host(stage), 120)
             assert await stage.until(lambda: stage.machines[VICTIM].is_on, 300)
+
+    on_stage(scene, metal3=True)
+
+
+@pytest.mark.parametrize("after", [-5, 0, 60])
+def test_a_host_stays_off_while_its_node_is_freed_on_the_word_of_a_person_that_it_is_off(after: int) -> None:
+    """The word comes around the moment at which the host would be let go, or later."""
+
+    async def scene(stage: power_cycle_stage.Stage) -> None:
+        await leave_host_off(stage, "OutOfServiceTaint")
+        async with stage.operator():
+            end = stage.clock.monotonic() + AGE
+            await stage.until(lambda: not stage.machines[VICTIM].is_on, 120)
+            await stage.order(WAYS["manual"], "OutOfServiceTaint")
+            assert await stage.until(lambda: stage.phase == Phase.NEEDS_PERSON, 300)
+            await stage.until(lambda: False, end + after - stage.clock.monotonic())
+            assert on_the_host(stage) == OURS
+            assert not stage.machines[VICTIM].is_on
+            said = {"by": "ann@example.com", "at": stage.clock.now().isoformat()}
+            await stage.person.patch(NODE_INCIDENTS.at(VICTIM), Merge({"spec": {"confirmedOff": said}}))
+            assert await stage.until(lambda: not on_the_host(stage), 2 * AGE), "once its workloads are free"
+            assert "proof" in (stage.incident or {})["status"]
+            assert await stage.until(lambda: stage.is_over, 900)
+        assert stage.wrongs == []
 
     on_stage(scene, metal3=True)
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from defib.decide.rules import Rules
 from defib.model import power_cycle
 from defib.model.action import Action, EndRemediation
-from defib.model.incident import INCIDENTS, Phase
+from defib.model.incident import INCIDENTS, NodeIncident, Phase
 from defib.model.leftover import DropMember, LetHostGo, TakeTaintOff
 from defib.model.metal3 import HOST
+from defib.model.power import PowerPath
 from tests.builders import a_node
 from tests.leftover_world import (
     AGE,
@@ -35,7 +36,10 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     marked: frozenset[str]
     ready: frozenset[str]
     in_trouble: frozenset[str]  # an incident is open
+    phase: Phase  # in which those are
+    way: str  # by which those are switched: by the host of their node, or by anything else
     hosts_marked: frozenset[str]
+    hosts_named: frozenset[str]  # on these it stands for which node they are kept off
     made: frozenset[str]  # remediations that a check has made
     check_is_there: bool
     member_version: int
@@ -52,7 +56,10 @@ MOMENTS = st.builds(
     marked=_MOSTLY,
     ready=_MOSTLY,
     in_trouble=_SELDOM,
+    phase=st.sampled_from((Phase.FREEING, Phase.FREEING, *(phase for phase in Phase if phase is not Phase.CLOSED))),
+    way=st.sampled_from(("metal3", "manual", "")),
     hosts_marked=_MOSTLY,
+    hosts_named=_MOSTLY,
     made=_SELDOM,
     check_is_there=st.booleans(),
     member_version=st.integers(1, 2),
@@ -67,14 +74,17 @@ def show(watch: Watch, moment: Moment) -> None:
         else a_node(name)
         for name in NAMES
     }
-    watch.incidents(
-        *(
-            an_incident(name, Phase.FREEING if name in moment.in_trouble else Phase.CLOSED, address=f"metal/{name}")
-            for name in NAMES
-        )
-    )
+    watch.incidents(*(incident_of(name, moment) for name in NAMES))
     watch.put(
-        HOST, *(a_host(name, mark="reboot.metal3.io/defib" if name in moment.hosts_marked else "") for name in NAMES)
+        HOST,
+        *(
+            a_host(
+                name,
+                mark="reboot.metal3.io/defib" if name in moment.hosts_marked else "",
+                kept_for=name if name in moment.hosts_named else "",
+            )
+            for name in NAMES
+        ),
     )
     watch.put(power_cycle.REMEDIATION, *(a_remediation(name, owners=("uid-c",)) for name in moment.made))
     watch.checks(*(("uid-c",) if moment.check_is_there else ()))
@@ -86,6 +96,24 @@ def show(watch: Watch, moment: Moment) -> None:
         watch.blind(moment.is_blind)
 
 
+def incident_of(name: str, moment: Moment) -> NodeIncident:
+    phase = moment.phase if name in moment.in_trouble else Phase.CLOSED
+    if moment.way == "metal3":
+        return an_incident(name, phase, address=f"metal/{name}")
+    return an_incident(name, phase, way=PowerPath(driver=moment.way) if moment.way else None)
+
+
+SHOULD_BE_ON = (Phase.POWERING_ON, Phase.RETURNING, Phase.RESTORING, Phase.CANCELLING)
+
+
+def may_be_let_go(name: str, moment: Moment) -> bool:
+    """Whether the host of this node may come on without harm to anybody who works on a node."""
+    if moment.way == "metal3":
+        return name not in moment.in_trouble
+    who = moment.in_trouble & {name} if name in moment.hosts_named else moment.in_trouble
+    return not who or moment.phase in SHOULD_BE_ON
+
+
 def is_left(action: Action, moment: Moment) -> bool:
     """As anybody would say who looks at the moment alone."""
     if moment.is_blind in ("nodes", "clock"):
@@ -95,7 +123,8 @@ def is_left(action: Action, moment: Moment) -> bool:
             free = name not in moment.in_trouble and name not in moment.made and moment.is_blind != INCIDENTS
             return free and name in moment.tainted & moment.marked & moment.ready
         case LetHostGo(host=host):
-            return host.name in moment.hosts_marked - moment.in_trouble and moment.is_blind != INCIDENTS
+            free = may_be_let_go(host.name, moment) and moment.is_blind != INCIDENTS
+            return free and host.name in moment.hosts_marked
         case EndRemediation(node=name):
             return name in moment.made and not moment.check_is_there
         case DropMember(name=name, version=version):

@@ -8,9 +8,10 @@ import pytest
 import yaml
 
 from defib.config import Settings
+from defib.coordinate.leadership import REST_SECONDS
 from defib.decide.failover.turns import BUDGET
 from defib.model.incident import Phase
-from defib.telemetry.catalogue import METRICS, Metric
+from defib.telemetry.catalogue import METRICS, OLD_REMEDIATION, Metric
 
 FILE = Path(__file__).parents[2] / "deploy" / "alerts.yaml"
 KNOWN = {metric.name: metric for metric in METRICS}
@@ -84,9 +85,10 @@ def seconds_of(patience: str) -> int:
 
 
 def test_nobody_is_called_while_a_standby_takes_over() -> None:
-    """A crash takes a lease and a retry; then the next scrape must have seen it."""
+    """A crash takes a lease and a retry, and the only one rests after it stepped aside; then a scrape must have seen it."""
     settings = Settings()
     takes = settings.lease_duration_seconds + settings.retry_period_seconds
+    assert seconds_of(the("DefibNobodyLeads")["for"]) >= REST_SECONDS + settings.retry_period_seconds + SCRAPE_SECONDS
     for name in ("DefibNobodyLeads", "DefibReplicaDoesNotSeeLeader"):
         assert seconds_of(the(name)["for"]) >= takes + SCRAPE_SECONDS, name
 
@@ -105,6 +107,27 @@ def test_sh_04_somebody_is_called_when_a_bucket_is_unowned_for_longer_than_two_l
 def test_who_only_watches_does_not_call_for_a_leader() -> None:
     """It has no such series, and `absent` would take that for a failure."""
     assert [alert["alert"] for alert in ALERTS if "absent(defib_lead" in alert["expr"]] == []
+
+
+def test_what_a_role_lacks_or_a_cluster_does_not_have_is_no_failure_of_the_api_server() -> None:
+    """It is asked for again and again: where kinds are missing on purpose, that would be an alarm for ever."""
+    (codes,) = re.findall(r'code=~"([^"]+)"', the("DefibApiServerRefuses")["expr"])
+    assert [
+        code for code in ("none", "200", "403", "404", "409", "429", "500", "503") if re.fullmatch(codes, code)
+    ] == [
+        "none",
+        "429",
+        "500",
+        "503",
+    ]
+
+
+def test_an_alert_about_something_that_is_counted_for_the_first_time_can_fire() -> None:
+    """Of a node a series is born with 1, and what is born has not increased."""
+    asked = [alert["expr"] for alert in ALERTS if OLD_REMEDIATION.name in alert["expr"]]
+    assert asked
+    born = f"({OLD_REMEDIATION.name} unless {OLD_REMEDIATION.name} offset 1h) > 0 or "
+    assert all(expr.startswith(born) for expr in asked)
 
 
 def test_every_alert_that_the_guide_to_several_replicas_explains_is_there() -> None:

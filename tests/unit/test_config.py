@@ -116,13 +116,13 @@ def test_a_watch_must_be_given_time_for_the_bookmark_that_comes_once_a_minute() 
             {"resync": "soon"},
             {},
             "",
-            "--resync: 'soon' is not a duration from 1s to 1d, written like 90s, 5m, 1h30m or plain seconds",
+            "--resync: 'soon' is not a duration from 1s to 1d, written like 90s, 5m, 1h30m or plain seconds, or 0 for never",
         ),
         (
             {},
             {"DEFIB_RESYNC": "2d"},
             "",
-            "DEFIB_RESYNC: '2d' is not a duration from 1s to 1d, written like 90s, 5m, 1h30m or plain seconds",
+            "DEFIB_RESYNC: '2d' is not a duration from 1s to 1d, written like 90s, 5m, 1h30m or plain seconds, or 0 for never",
         ),
         (
             {"watch_stall": "64s"},

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from defib.app import Operator
-from defib.config import Settings
+from defib.config import Settings, load
 from defib.kube.kinds import NODES
 from defib.simulate.faults import Fault, Refuse
 from defib.simulate.in_process import InProcess
@@ -95,12 +95,29 @@ def test_the_limit_is_a_setting_and_0_is_for_ever(limit: float, after: float, *,
     operate(scenario, blind_limit_seconds=limit)
 
 
+def passes(operator: Operator) -> float:
+    lines = operator.probes().scrape().decode().splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("defib_passes_total"))
+
+
+def test_rv_03_a_resync_of_0_is_never_and_nobody_takes_that_for_a_replica_that_hangs() -> None:
+    chosen = load({"resync": "0"}, {}, lambda _: "").resync_seconds
+
+    async def scenario(server: ApiServer, operator: Operator) -> None:
+        await asyncio.sleep(60)  # virtual; what there was to notice at the start is noticed
+        before = passes(operator)
+        await asyncio.sleep(1500)  # virtual; later the API server ends watches, and to open them again is a change
+        assert passes(operator) == before
+        assert tuple(operator.probes().not_alive()) == ()
+        server.put("nodes", {"metadata": {"name": "new"}})
+        await asyncio.sleep(5)  # virtual
+        assert passes(operator) > before, "a change is seen at once all the same"
+
+    operate(scenario, resync_seconds=chosen)
+
+
 @pytest.mark.parametrize("seconds", [120.0, 300.0])
 def test_rv_03_everything_is_looked_at_again_at_every_resync_even_if_nothing_changes(seconds: float) -> None:
-    def passes(operator: Operator) -> float:
-        lines = operator.probes().scrape().decode().splitlines()
-        return next(float(line.split()[1]) for line in lines if line.startswith("defib_passes_total"))
-
     async def scenario(_: ApiServer, operator: Operator) -> None:
         await asyncio.sleep(60)  # virtual; what there was to notice at the start is noticed
         before = passes(operator)

@@ -21,7 +21,7 @@ from defib.act.fencing import (
     taint_node,
     untaint_node,
 )
-from defib.act.leftovers import collect
+from defib.act.leftovers import collect, why_owned
 from defib.act.locks import take_lock
 from defib.act.machines import ask_for_power_cycle, remediate_machine, replace_machine
 from defib.act.means import REQUEST_SECONDS, Means
@@ -151,6 +151,8 @@ async def end_remediation(means: Means, action: EndRemediation, mandate: Mandate
     ref = await means.address(target.kind, target.name, target.namespace)
     if ref is None:
         return Stale(f"{target.kind} has another scope now")
+    if action.is_leftover and (why := await why_owned(means, target, ref)):
+        return Stale(why)
     node = await means.live(NODES.at(action.node))
     if why := why_not_over(node, action):
         return Stale(why)

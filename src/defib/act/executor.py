@@ -8,6 +8,7 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 import msgspec
 import structlog
@@ -39,6 +40,7 @@ from defib.kube.errors import Forbidden, KubeError, Refused, ServerFailed, Throt
 from defib.model import medik8s
 from defib.model.action import (
     Action,
+    CheckPower,
     DeleteAttachment,
     DeleteMachine,
     DeleteNode,
@@ -46,11 +48,14 @@ from defib.model.action import (
     Failure,
     FreePod,
     MovePod,
+    ReadClaim,
+    ReadPower,
     StartRemediation,
     TaintNode,
     TellEvent,
     WriteStatus,
 )
+from defib.model.leftover import ReadMembers
 from defib.model.machine_action import MachineAction
 from defib.model.mandate import Mandate, Permit
 from defib.power.registry import Drivers
@@ -61,6 +66,9 @@ STATUS_PAUSE_SECONDS = 0.5
 TELLERS = 4  # Event objects must not take the place of remediations, however many there are
 UNTOLD_MAX = 1000
 TELLING_TRIES = 5
+NEWS_SECONDS = 1.0
+# Nobody decides by what these leave behind, so whoever comes next need not wait for them.
+HARMLESS = ReadPower | CheckPower | ReadClaim | ReadMembers | TellEvent
 HELD_BY_THE_BRAKE = (
     StartRemediation | MovePod | TaintNode | DeleteNode | FreePod | DeleteAttachment | DeleteMachine | MachineAction
 )
@@ -110,8 +118,7 @@ class Executor:
         self._tellers = 0
         self._is_ending = False
         self._knows_how_all_ended = True
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._ended_one = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -159,17 +166,30 @@ class Executor:
         self._waiting.clear()
         try:
             async with asyncio.timeout(seconds):
-                while self._underway or self._untold:  # what ends may have something to tell
-                    await self._idle.wait()
+                await self._until_ended(self._deeds)
         except TimeoutError:
-            log.warning("not all that was begun has ended", underway=sorted(self._underway)[:10])
+            log.warning("not all that was begun has ended", underway=sorted(self._deeds())[:10])
             return False
+        with suppress(TimeoutError):  # what has ended may have something to tell, but nobody waits long for that
+            async with asyncio.timeout(NEWS_SECONDS):
+                await self._until_ended(lambda: [*self._untold, *self._news_underway()])
         return self._knows_how_all_ended
 
+    async def _until_ended(self, what: Callable[[], list[str]]) -> None:
+        while what():
+            self._ended_one.clear()
+            await self._ended_one.wait()
+
+    def _deeds(self) -> list[str]:
+        return [key for key, action in self._underway.items() if not isinstance(action, HARMLESS)]
+
+    def _news_underway(self) -> list[str]:
+        return [key for key, action in self._underway.items() if isinstance(action, TellEvent)]
+
     def is_busy(self, mandate: Mandate) -> bool:
-        """Whether anything is under way by this mandate, or waits to be."""
-        by = (*self._mandates.values(), *(one for _, one in (*self._waiting, *self._untold.values())))
-        return any(one is mandate for one in by)
+        """Whether anything that changes something is under way by this mandate, or waits to be."""
+        waiting = (by for action, by in self._waiting if not isinstance(action, HARMLESS))
+        return any(by is mandate for by in (*(self._mandates[key] for key in self._deeds()), *waiting))
 
     def _begin(self, action: Action, mandate: Mandate) -> None:
         assert self._group is not None
@@ -181,12 +201,10 @@ class Executor:
     def _enter(self, action: Action, mandate: Mandate) -> None:
         self._underway[action.key] = action
         self._mandates[action.key] = mandate
-        self._idle.clear()
 
     def _leave(self, action: Action) -> None:
         del self._underway[action.key], self._mandates[action.key]
-        if not self._underway and not self._untold:
-            self._idle.set()
+        self._ended_one.set()
 
     def _begin_waiting(self) -> None:
         """A place has become free. Whoever is first in line takes it, or everybody waits for the next pass."""
@@ -232,7 +250,6 @@ class Executor:
                 self._news.not_told(oldest)
                 log.warning("too much to tell at once", check=oldest.check, dropped=oldest.message)
             self._untold[event.key] = (event, mandate)
-            self._idle.clear()
             if self._tellers < TELLERS:
                 self._tellers += 1
                 self._group.create_task(self._tell_all(), name="tell events")
@@ -285,7 +302,7 @@ class Executor:
 
     def _ended(self, action: Action, outcome: Outcome, mandate: Mandate) -> None:
         now = self._clock.monotonic()
-        if self._is_ending and isinstance(outcome, Failed) and outcome.may_pass and not isinstance(action, TellEvent):
+        if self._is_ending and isinstance(outcome, Failed) and outcome.may_pass and not isinstance(action, HARMLESS):
             self._knows_how_all_ended = False  # its last request was given up, and may be done all the same
         if isinstance(action, TellEvent) and isinstance(outcome, Failed | Withheld):
             self._news.not_told(action)

@@ -11,7 +11,7 @@ from defib.kube.client import Merge
 from defib.kube.errors import Conflict, KubeError, NotFound, ServerFailed, Throttled, Unreachable
 from defib.kube.kinds import Ref
 from defib.model.meta import Unstructured
-from defib.model.metal3 import HOST, KEPT_OFF_BY, REBOOT_HARD, power_of, why_untouchable
+from defib.model.metal3 import HOST, KEPT_OFF_BY, KEPT_OFF_FOR, REBOOT_HARD, power_of, why_no_way, why_untouchable
 from defib.model.power import PowerState, Reading
 from defib.power.base import Accepted, NotReady, Outcome, Readiness, Ready, Refused, Target, Unknown
 
@@ -75,8 +75,7 @@ class Metal3:
         return Refused(f"BareMetalHost {target.address} changes faster than it can be annotated")
 
     async def _patch(self, host: Unstructured, target: Target, value: str | None) -> None:
-        key = target.options[_KEY]
-        marked = {key: value, KEPT_OFF_BY: key if value is not None else None}
+        marked = _marked(host, target, value)
         if all(host.annotations.get(name) == text for name, text in marked.items()):
             return
         meta = {"uid": host.uid, "resourceVersion": host.metadata.resource_version, "annotations": marked}
@@ -91,3 +90,16 @@ class Metal3:
         found = await self._means.discovery.find(HOST.group, HOST.name, HOST.version)
         namespace, _, name = target.address.partition("/")
         return found.at(name, namespace)
+
+
+def _marked(host: Unstructured, target: Target, value: str | None) -> dict[str, str | None]:
+    """Our annotation, whose it is and for whom; and none of ours under a key that was chosen before."""
+    key = target.options[_KEY]
+    before = host.annotations.get(KEPT_OFF_BY, key)
+    is_for_us = host.annotations.get(KEPT_OFF_FOR, target.node) == target.node
+    is_ours = is_for_us and host.annotations.get(before) == REBOOT_HARD and not why_no_way(target.address, before)
+    gone = {before: None} if is_ours else {}
+    if value is not None:
+        return {**gone, key: value, KEPT_OFF_BY: key, KEPT_OFF_FOR: target.node}
+    marks = (KEPT_OFF_BY, KEPT_OFF_FOR) if is_for_us or before == key else ()
+    return {**gone, key: None, **dict.fromkeys(marks)}

@@ -265,9 +265,14 @@ def trying(sight: Sight, take: Take) -> Sight:
 
 
 def lost(sight: Sight, take: Take, monotonic: float) -> Sight:
-    """It was another version by then: this one, at least, was not written."""
+    """It was another version by then, or gone: this one, at least, was not written.
+
+    Somebody may have deleted it, and another one has taken what looks like a first start to them. So a leader does not
+    wait before it looks; but from look to look it does, as always.
+    """
     attempts = tuple(one for one in sight.attempts if one is not take.record)
-    return msgspec.structs.replace(sight, tried=monotonic, is_stale=True, attempts=attempts)
+    tried = monotonic if sight.ours_until is None else sight.tried
+    return msgspec.structs.replace(sight, tried=tried, is_stale=True, attempts=attempts)
 
 
 def stepped_down(sight: Sight) -> Sight:

@@ -3,6 +3,7 @@
 import asyncio
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import NoReturn
 
@@ -31,7 +32,7 @@ from defib.coordinate.election import (
 )
 from defib.coordinate.lock import Found, Lock
 from defib.coordinate.trouble import Trouble
-from defib.kube.errors import Conflict, KubeError
+from defib.kube.errors import Conflict, KubeError, NotFound
 from defib.model.mandate import Mandate
 
 log = structlog.get_logger("coordinate")
@@ -54,6 +55,7 @@ class Elector:
         self._seen_at = -math.inf
         self._trouble = Trouble()
         self._rests_until = -math.inf
+        self._stirred = asyncio.Event()
 
     @property
     def mandate(self) -> Mandate | None:
@@ -81,6 +83,7 @@ class Elector:
     def rest(self, seconds: float) -> None:
         """Let another one lead, and do not try to for so long. To be called when nothing of ours is under way."""
         self._rests_until = self._clock.monotonic() + seconds
+        self._stirred.set()
 
     @property
     def _candidate(self) -> Candidate:
@@ -94,7 +97,7 @@ class Elector:
             step = next_step(self._candidate, self._sight, self._clock.monotonic(), self._clock.now())
             match step:
                 case Wait(until):
-                    await asyncio.sleep(max(until - self._clock.monotonic(), 0.0))
+                    await self._wait(until)
                 case StepDown(why):
                     log.warning("the lock is lost", why=why)
                     self._know(stepped_down(self._sight))
@@ -102,6 +105,12 @@ class Elector:
                     await self._look()
                 case Take():
                     await self._take(step)
+
+    async def _wait(self, until: float) -> None:
+        self._stirred.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(until - self._clock.monotonic(), 0.0)):
+                await self._stirred.wait()
 
     async def release(self) -> None:
         """Let another one lead at once. To be called when nothing that we began is going on any more."""
@@ -140,7 +149,9 @@ class Elector:
         try:
             async with asyncio.timeout(patience):
                 version = await self._lock.write(step.record, step.version, patience)
-        except Conflict:
+        except (Conflict, NotFound) as error:
+            if isinstance(error, NotFound):
+                self._trouble.tell(NOT_WRITTEN, error)
             self._know(lost(self._sight, step, self._clock.monotonic()))
             return
         except (KubeError, TimeoutError) as error:

@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from defib.clock import Clock
-from defib.coordinate.election import Candidate
+from defib.coordinate.election import Candidate, Terms
 from defib.model.mandate import Mandate
 
 log = structlog.get_logger("coordinate")
@@ -26,6 +26,11 @@ class _Answer(msgspec.Struct, frozen=True):
 
 class NotSaid(Exception):
     """Why there is no good answer."""
+
+
+def lasts(terms: Terms) -> float:
+    """For how many seconds what was told counts."""
+    return LASTS * terms.retry_seconds
 
 
 class Follower:
@@ -90,7 +95,7 @@ class Follower:
     def _heard(self, leader: str, began: float) -> None:
         """Counted from when it was asked: by the time the answer is here, it may be old."""
         before = (self._leader, self._mandate)
-        self._leader, self._until = leader, began + LASTS * self._me.terms.retry_seconds
+        self._leader, self._until = leader, began + lasts(self._me.terms)
         if leader != self._me.name or not leader:
             self._end_term()
         elif self.mandate is not None:

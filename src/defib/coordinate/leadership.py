@@ -40,8 +40,8 @@ class Leadership(Protocol):
         """Whether what is done to this node is done by us, or will be when we lead."""
         ...
 
-    def step_aside(self, node: str) -> bool:
-        """Another replica has to do something about this node; or none has to, if there is no name.
+    def step_aside(self, why: str, node: str = "") -> bool:
+        """Another replica is to act in our place, or for this node; nothing of that kind, if there is no reason.
 
         What was begun is ended first, and nothing is begun meanwhile. Whether it has come to that.
         """
@@ -69,7 +69,7 @@ class Alone:
     def looks_after(self, node: str) -> bool:  # noqa: ARG002  after all of them
         return True
 
-    def step_aside(self, node: str) -> bool:  # noqa: ARG002  whichever it is, nobody else would do it
+    def step_aside(self, why: str, node: str = "") -> bool:  # noqa: ARG002  nobody else would do it
         return False
 
     async def run(self) -> NoReturn:
@@ -106,14 +106,15 @@ class Single:
         self._led = led
         self._promotion = Promotion(led)
         self._known: Mandate | None = None
-        self._leaving: Mandate | None = None
+        self._leaving: Mandate | None = None  # by which nothing new is begun
+        self._left: Mandate | None = None  # which is being given back
         self._terms = 0
         self._election = election(self._changed)
 
     @property
     def permit(self) -> Permit:
         mandate = self._election.mandate
-        if mandate is None or mandate is self._leaving or not self._promotion.is_good(mandate):
+        if mandate is None or mandate in (self._leaving, self._left) or not self._promotion.is_good(mandate):
             return NOBODY
         return mandate
 
@@ -131,11 +132,13 @@ class Single:
     def looks_after(self, node: str) -> bool:  # noqa: ARG002  a standby knows everything that a leader must
         return True
 
-    def step_aside(self, node: str) -> bool:
-        self._leaving = self._election.mandate if node else None
-        if self._leaving is None or self._led.is_busy(self._leaving):
+    def step_aside(self, why: str, node: str = "") -> bool:  # noqa: ARG002  we lead in everything or in nothing
+        mandate = self._election.mandate
+        self._leaving = mandate if why else None
+        if self._leaving is None or mandate is self._left or self._led.is_busy(self._leaving):
             return False
-        log.info("another replica is to lead", why=f"it has to do something about {node}, on which this one runs")
+        log.info("another replica is to lead", why=why)
+        self._left = mandate
         self._election.rest(REST_SECONDS)
         return True
 

@@ -1,7 +1,8 @@
 """From having a mandate to using it: first we must know what its last holder did with it.
 
 A cache that is kept warm by a watch is a moment behind. Whoever has just been given a mandate therefore looks once more
-at everything that others may have written under it, and only then does the first thing.
+at everything that others may have written under it, and only then does the first thing. What cannot be seen in time is
+out of sight from then on, and whatever depends on it waits; the rest goes on.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ class Led(Protocol):
         ...
 
     async def catch_up(self) -> None:
-        """Know the cluster as it is now, or as it became later. Raises TimeoutError."""
+        """Know the cluster as it is now, or as it became later, or that some of it is out of sight; within seconds."""
         ...
 
     def is_busy(self, mandate: Mandate) -> bool:
@@ -46,18 +47,17 @@ class Promotion:
         return any(mandate is one for one in self._good)
 
     async def run(self) -> NoReturn:
+        loop = asyncio.get_running_loop()
         while True:
             await self._asked.wait()
             self._asked.clear()
             new, self._new = self._new, []
-            try:
-                await self._led.catch_up()
-            except TimeoutError:
-                log.warning("not caught up yet", advice="nothing is done before we know what was done last")
-                for mandate in _lasting(new):
-                    self.gained(mandate)
-                continue
-            self._good = [*_lasting(self._good), *_lasting(new)]
+            began = loop.time()
+            await self._led.catch_up()
+            kept = _lasting(new)
+            self._good = [*_lasting(self._good), *kept]
+            if kept:
+                log.info("caught up, acting", seconds=round(loop.time() - began, 2))
             self._led.notice()
 
 

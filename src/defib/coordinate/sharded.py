@@ -159,11 +159,12 @@ class Sharded:
         """Whoever admits moves pods for policies, of all nodes."""
         return self._of_name(node).is_ours or self._admission.is_ours
 
-    def step_aside(self, node: str) -> bool:
+    def step_aside(self, why: str, node: str = "") -> bool:
         """We leave the group for a while: others then know who should have what we drain and release."""
-        if not node or not self.looks_after(node) or len(self._outlook.members) < 2:  # noqa: PLR2004  ourselves and another one
+        is_ours = self.looks_after(node) if node else any(bucket.is_ours for bucket in self._buckets)
+        if not why or not is_ours or len(self._outlook.members) < 2:  # noqa: PLR2004  ourselves and another one
             return False
-        log.info("the others are to have our buckets", why=f"one has to do something about {node}, on which we run")
+        log.info("the others are to have our buckets", why=why)
         self._membership.rest(REST_SECONDS)
         return True
 
@@ -217,12 +218,13 @@ class Sharded:
     def _is_led_by_one(self) -> bool:
         """While replicas that share the work replace those of which one leads, it is that one who acts.
 
-        A standby of it may take the lock right after it was released, so it must have been quiet for a whole lease.
+        A standby of it may take the lock right after it was released, or when a lease is over in which nobody renewed
+        it. So a look must have shown it unchanged for longer than that takes.
         """
-        record, since = self._single.record, self._single.since
+        record, since, terms = self._single.record, self._single.since, self._me.terms
         if record is None or since is None:
             return False
-        return self._clock.monotonic() < since + max(record.lease_seconds, self._me.terms.lease_seconds)
+        return self._seen_at < since + max(record.lease_seconds, terms.lease_seconds) + terms.renew_seconds
 
     def _meet(self, found: dict[str, Found]) -> None:
         self._members = {
@@ -232,11 +234,13 @@ class Sharded:
         }
 
     def _tick(self, group: asyncio.TaskGroup) -> None:
-        now = self._clock.monotonic()
-        is_member = self._membership.mandate is not None and not self._is_led_by_one
+        now, is_led_by_one = self._clock.monotonic(), self._is_led_by_one
+        is_member = self._membership.mandate is not None and not is_led_by_one
         self._outlook = outlook(self._me, self._members, now, is_member=is_member)
         for bucket in self._buckets:
-            if not bucket.is_writing:
+            if is_led_by_one and not bucket.is_ours:
+                bucket.seat = Seat(bucket.number, bucket.sight)  # nobody neglects what nobody may have
+            elif not bucket.is_writing:
                 self._step(bucket, now, group)
 
     def _step(self, bucket: Bucket, now: float, group: asyncio.TaskGroup) -> None:

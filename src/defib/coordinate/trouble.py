@@ -12,7 +12,7 @@ class Trouble:
         self._told: dict[str, str] = {}
 
     def tell(self, what: str, error: Exception) -> None:
-        why = str(error) or type(error).__name__
+        why = str(error) or "no answer in time"
         if self._told.get(what) != why:
             log.warning(what, why=why, advice=_advice_on(error))
         self._told[what] = why

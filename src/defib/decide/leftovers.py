@@ -19,8 +19,8 @@ from defib.decide.doubt import doubts_about
 from defib.decide.entries import target
 from defib.decide.fencing.hosts import target_of_host
 from defib.decide.fencing.kinds import MACHINES, METAL3_REMEDIATIONS, Versions, are_in_sight
+from defib.decide.fencing.needed_off import is_asking, needed_off, node_behind
 from defib.decide.fencing.order import Order
-from defib.decide.fencing.paths import host_of
 from defib.decide.fencing.sources import MACHINE_ANNOTATION, METAL3_REMEDIATION, orders_in
 from defib.decide.plan import Plan
 from defib.decide.rules import Rules
@@ -33,7 +33,7 @@ from defib.model.leftover import BY_US, MANAGED_BY, MEMBER_PREFIX, DropMember, L
 from defib.model.metal3 import HOST, KEPT_OFF_BY
 from defib.model.moment import read_moment
 from defib.model.node import TAINTED_BY_US, Node
-from defib.model.power import METAL3, PowerPath
+from defib.model.power import METAL3
 from defib.model.power_cycle import template_spec
 from defib.model.remediation import Remediation, read_remediation
 
@@ -71,7 +71,7 @@ NOTHING = Leftovers()
 
 
 class _Found(msgspec.Struct, frozen=True, kw_only=True):
-    """`over_at` is since when nobody wants it, where the cluster tells that; `at_least` is waited for in any case."""
+    """`over_at` is until when somebody wanted it, where the cluster tells that; `at_least` is waited for in any case."""
 
     key: str
     action: Action
@@ -89,9 +89,10 @@ def plan_leftovers(cluster: Cluster, rules: Rules, plan: Plan, before: Leftovers
     anew = Leftovers(actions=reads, search=search, wake_at=wake_at, has_hosts=has_hosts)
     if not found or _is_shaken(cluster):
         return anew
-    since = {one.key: one.over_at or before.since.get(one.key, cluster.now) for one in found}
+    since = {one.key: _left_since(one, before, cluster.now) for one in found}
     ends = {one.key: since[one.key] + max(rules.leftover_age, one.at_least) for one in found}
     due = [one.action for one in found if ends[one.key] <= cluster.now]
+    due.sort(key=lambda action: action.key in cluster.failures)  # what fails again and again must not keep others back
     if due and doubts_about(_ALWAYS_SEEN, cluster):  # which asks after every heartbeat
         return anew
     moments = [end for end in ends.values() if end > cluster.now]
@@ -99,6 +100,11 @@ def plan_leftovers(cluster: Cluster, rules: Rules, plan: Plan, before: Leftovers
     return msgspec.structs.replace(
         anew, actions=(*reads, *due[:AT_ONCE]), since=since, wake_at=min(moments, default=None)
     )
+
+
+def _left_since(found: _Found, before: Leftovers, now: datetime) -> datetime:
+    seen = before.since.get(found.key, now)
+    return seen if found.over_at is None else max(seen, found.over_at)
 
 
 def _is_shaken(cluster: Cluster) -> bool:
@@ -157,7 +163,7 @@ def _on_nodes(cluster: Cluster, rules: Rules, plan: Plan, search: _Search) -> It
             continue
         if node.our_taint is None:
             yield _Found(key=f"mark {node.uid}", action=_clear(node, TAINTED_BY_US))
-        elif node.ready == "True":  # while it is down, the taint is right, whoever set it
+        elif node.ready == "True":  # while it is not, what the taint holds off may run elsewhere
             yield _Found(key=f"taint {node.uid}", action=TakeTaintOff(node=node.name, node_uid=node.uid))
 
 
@@ -183,13 +189,14 @@ def _is_seen(name: str, cluster: Cluster) -> bool:
 def _busy_nodes(cluster: Cluster, rules: Rules, plan: Plan) -> set[str]:
     """Those about which somebody does something, or is about to."""
     open_ones = [one for one in cluster.incidents().values() if one.is_open]
-    asking = (read_remediation(item, kind) for kind in _OUR_KINDS for item in cluster.every(kind))
+    failovers = cluster.every(pod_failover.REMEDIATION)
+    moving = [read_remediation(item, pod_failover.REMEDIATION) for item in failovers]
     ill = (node.name for check in plan.checks.values() for node in check.status.unhealthy_nodes or ())
     return {
         *(one.spec.node for one in open_ones),
         *(one.name for one in open_ones),
-        *(one.node for one in asking),
-        *(order.node for order in _orders(cluster, rules)),
+        *(one.node for one in moving if one.succeeded != "True"),
+        *(order.node for order in _orders(cluster, rules) if is_asking(order)),
         *ill,
     }
 
@@ -221,23 +228,13 @@ def _hosts(cluster: Cluster, rules: Rules) -> Iterator[_Found]:
     marked = [host for host in cluster.every(HOST) if KEPT_OFF_BY in host.annotations]
     if not marked or not are_in_sight((HOST,), cluster) or not _would_see_owners(cluster, rules):
         return
-    powers = [one.status.power for one in cluster.incidents().values() if one.is_open]
-    powers += [order.path for order in _orders(cluster, rules) if isinstance(order.path, PowerPath)]
-    wanted = {power.address for power in powers if power is not None}
+    needed = needed_off(cluster, _orders(cluster, rules))
     for host in marked:
-        if host.key in wanted:
+        node = node_behind(host, cluster)
+        if needed.includes(host, node):
             continue
-        action = LetHostGo(
-            node=_node_on(host.key, cluster) or host.name,
-            host=target_of_host(host),
-            kept_off_by=host.annotations[KEPT_OFF_BY],
-        )
+        action = LetHostGo(node=node, host=target_of_host(host), kept_off_by=host.annotations[KEPT_OFF_BY])
         yield _Found(key=f"host {host.uid}", action=action)
-
-
-def _node_on(host: str, cluster: Cluster) -> str:
-    nodes = (node for node in cluster.nodes.values() if host in node.spec.provider_id)
-    return next((node.name for node in nodes if host_of(node.spec.provider_id) == host), "")
 
 
 # Remediations of ours whose check is gone. Kubernetes deletes them by itself; this is for when it does not.

@@ -43,6 +43,7 @@ from defib.kube.exec_plugin import ExecPlugin
 from defib.kube.kubeconfig import Connection, load_connection
 from defib.kube.transport import Request, Response
 from defib.model.secret import Secret
+from defib.wire import DroppingResponse, open_socket
 
 CONNECT_SECONDS_MAX = 5.0
 KEEPALIVE_SECONDS = 30.0  # well below what API servers and load balancers allow
@@ -118,7 +119,8 @@ class HttpTransport:
             # The client above bounds what is in flight; a watch may hold its connection for as long as it likes.
             # Kept for a while after use: a burst is often followed by another one, and a TLS handshake costs more CPU
             # than the request that it is for.
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS),
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS, socket_factory=open_socket),
+            response_class=DroppingResponse,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, connect=connect_seconds_max),
             headers={
@@ -375,7 +377,8 @@ def _trouble(error: Exception, connection: Connection) -> str:
     if isinstance(error, aiohttp.ClientHttpProxyError):
         what = "wants another user name and password" if error.status == PROXY_AUTH_REQUIRED else f"said {error.status}"
         return f"cannot reach {way}: the proxy {what}; correct proxy-url in {source}"
-    text = next(text for kind, text in _TROUBLES if isinstance(error, kind))
+    cause = getattr(error, "os_error", error)  # the kernel may be the first to give a connection up
+    text = next(text for kind, text in _TROUBLES if isinstance(error, kind) or isinstance(cause, kind))
     return f"cannot reach {way}: {text.format(source=source, why=_why(error))}"
 
 

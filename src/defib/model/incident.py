@@ -143,3 +143,10 @@ class NodeIncident(Resource, frozen=True):
     def is_out(self) -> bool:
         """Whether something has been done to the machine, or is about to be."""
         return self.status.phase not in (Phase.OPEN, Phase.CLOSED)
+
+    @property
+    def may_need_it_off(self) -> bool:
+        """Whether what it does next may rest on the machine being off. Once its workloads are free, it should be on."""
+        on_its_way = (Phase.POWERING_ON, Phase.RETURNING, Phase.RESTORING, Phase.CANCELLING, Phase.CLOSED)
+        is_freed = self.status.phase is Phase.NEEDS_PERSON and self.status.proof is not None
+        return self.status.phase not in on_its_way and not is_freed

@@ -28,7 +28,7 @@ class TakeTaintOff(msgspec.Struct, frozen=True, kw_only=True):
 class LetHostGo(msgspec.Struct, frozen=True, kw_only=True):
     """Take away what keeps a Metal3 host off, and our mark with it, if no incident is open that could want it so."""
 
-    node: str  # that runs on it, as far as anybody knows
+    node: str  # for which it was kept off, or that runs on it; empty where nobody knows
     host: Target
     kept_off_by: str  # what the mark says: the annotation by which it is kept off
 

@@ -14,6 +14,7 @@ TRIGGER = "host.metal3.io/external-remediation"  # on a Machine: power-cycle it
 HOST_LINK = "metal3.io/BareMetalHost"  # on a Machine: its host, as namespace/name
 MACHINE_KEY = "reboot.metal3.io/machine-remediation"
 KEPT_OFF_BY = "defib.dev/kept-off-by"  # on a host: which of the annotations that keep it off is ours
+KEPT_OFF_FOR = "defib.dev/kept-off-for"  # and the incident for which it was set
 REBOOT_HARD = '{"mode":"hard","force":false}'
 PAUSED = "baremetalhost.metal3.io/paused"
 DETACHED = "baremetalhost.metal3.io/detached"

@@ -4,6 +4,8 @@ import asyncio
 from datetime import datetime
 from typing import Any, NoReturn
 
+import structlog
+
 from defib.clock import Clock
 from defib.kube.client import EVERYTHING, Client, Scope
 from defib.kube.kinds import LEASES, NODES, Kind, R
@@ -12,9 +14,13 @@ from defib.model.node import Lease, Node
 from defib.observe.shelf import Absence, Shelf
 from defib.observe.watch import Patience, Watcher, Witness
 
+log = structlog.get_logger("observe")
+
 HEARTBEATS_NAME = "heartbeats"
 LOCKS_NAME = "locks"
 HEARTBEATS = Scope(namespace=HEARTBEAT_NAMESPACE)
+NOT_SEEN_AGAIN = "not seen again since we began to lead"
+NAMED_MAX = 10  # in one line of the log; each remediation follows the pods of its node
 
 
 class Cache:
@@ -43,6 +49,7 @@ class Cache:
             self._tasks.clear()
             for shelf in self._shelves():
                 shelf.went_blind("no longer watched")
+                shelf.has_answer.set()
 
     def follow(self, kind: Kind[R], scope: Scope = EVERYTHING, *, name: str = "", optional: bool = False) -> None:
         """Begin to watch a kind, now or when `run` starts. Asking twice is asking once.
@@ -63,33 +70,54 @@ class Cache:
     def drop(self, kind: Kind[R], name: str = "") -> None:
         """Stop watching a kind and forget its objects."""
         name = name or str(kind)
-        self._others.pop(name, None)
-        if task := self._tasks.pop(name, None):
-            task.cancel()
+        if shelf := self._others.pop(name, None):
+            shelf.has_answer.set()  # whoever waits for it waits for nothing
+            self._stop(name)
 
     def retry(self, name: str) -> None:
         """Look for a kind now that is absent, and not after the pause."""
-        if self._group is not None and (task := self._tasks.pop(name, None)):
-            task.cancel()
+        if self._group is not None and name in self._others:
+            self._stop(name)
             self._start(self._others[name])
 
     async def refresh(self, seconds: float) -> None:
-        """See what there is now, of all but nodes and heartbeats, which are read live before anything is done to them.
+        """See what there is now, of all but heartbeats. What cannot be seen in time is out of sight, and known to be.
 
-        Raises TimeoutError when it takes longer. What cannot be seen then is out of sight, and known to be.
+        Until its list is there, or the time is up, each kind shows what it showed. Heartbeats can stay out: nobody
+        writes anything there for a later leader to know, and if what we have of them is old, most are overdue and
+        nothing is done. Pods cannot: of those that came to a node since, an old sight knows nothing, and its machine
+        would be let go before they are gone.
         """
         if self._group is None:
             return
-        async with asyncio.timeout(seconds):
-            for watcher in [self._again(name) for name in self._others]:
-                await watcher.has_answer.wait()
+        asked_at = self._clock.now()
+        shelves = [self._nodes, *self._others.values()]
+        for shelf in shelves:
+            self._stop(shelf.name)
+            self._start(shelf).list_first("promotion")
+        try:
+            async with asyncio.timeout(seconds):
+                for shelf in shelves:
+                    await shelf.has_answer.wait()
+        except TimeoutError:
+            self._give_up([shelf for shelf in shelves if not shelf.has_answer.is_set()], asked_at)
 
-    def _again(self, name: str) -> Watcher[Any]:
-        if task := self._tasks.pop(name, None):
-            task.cancel()
-        watcher = self._start(self._others[name])
-        watcher.list_first("promotion")
-        return watcher
+    def _give_up(self, shelves: list[Shelf[Any]], asked_at: datetime) -> None:
+        """Their watchers go on trying. Whoever waits for them all would be stopped for ever by one that hangs.
+
+        They are blind since we asked again and not since the last event: of a quiet kind that may be long ago, and a
+        blindness that is long from its first moment would make us give the lead away again.
+        """
+        names = [shelf.name for shelf in shelves]
+        log.warning(
+            NOT_SEEN_AGAIN,
+            kinds=names[:NAMED_MAX],
+            count=len(names),
+            advice="whatever depends on them waits until they are listed; see what keeps the API server from it",
+        )
+        for shelf in shelves:
+            shelf.went_blind(NOT_SEEN_AGAIN, since=asked_at)
+            self._witness.sight_changed(shelf.name)
 
     def note(self, kind: Kind[R], item: R) -> bool:
         """Show what came back from our own write before the watch tells it; whether it was news to anybody."""
@@ -139,7 +167,9 @@ class Cache:
     def _start(self, shelf: Shelf[Any]) -> Watcher[Any]:
         assert self._group is not None
         watcher = Watcher(self._client, shelf, self._clock, self._witness, self._patience)
-        task = self._group.create_task(watcher.run(), name=f"watch {shelf.name}")
-        if shelf.name in self._others:
-            self._tasks[shelf.name] = task
+        self._tasks[shelf.name] = self._group.create_task(watcher.run(), name=f"watch {shelf.name}")
         return watcher
+
+    def _stop(self, name: str) -> None:
+        if task := self._tasks.pop(name, None):
+            task.cancel()

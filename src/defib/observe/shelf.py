@@ -7,6 +7,7 @@ What came back from a write of our own is noted at once, ahead of the watch, whi
 the version to resume from: the watch must still tell everything else that happened before it.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -55,6 +56,8 @@ class Shelf(Generic[R]):
         self.optional = optional  # we can do without it: not having it is no blindness
         self.version = ""  # resume from here; empty means a list is needed
         self.synced = False
+        self.streams_lists = True  # until the server says that it cannot
+        self.has_answer = asyncio.Event()  # the list that was asked for is there, or it is known that there is none
         self.blind_since: datetime | None = since
         self.blind_why = NEVER_LISTED
         self.absence: Absence | None = None
@@ -86,10 +89,10 @@ class Shelf(Generic[R]):
         self.absence = None
         return True
 
-    def went_blind(self, why: str, absence: Absence | None = None) -> bool:
-        """We lost sight; what we know was true when we last heard something. Whether that is news."""
+    def went_blind(self, why: str, absence: Absence | None = None, since: datetime | None = None) -> bool:
+        """We lost sight; what we know was true when we last heard something, or at `since`. Whether that is news."""
         is_news = self.blind_since is None or self.blind_why != why
-        self.blind_since = self.blind_since or self.heard_at
+        self.blind_since = self.blind_since or since or self.heard_at
         self.blind_why = why
         self.absence = absence
         return is_news

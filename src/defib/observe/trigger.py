@@ -1,6 +1,7 @@
 """When the next pass runs: because something changed, because a moment has come, or because it has been long."""
 
 import asyncio
+import math
 from enum import StrEnum
 
 from defib.clock import Clock
@@ -16,7 +17,10 @@ class Cause(StrEnum):
 
 
 class Trigger:
-    """Many changes make one pass: after the first, some time is given to the others, more when passes are long."""
+    """Many changes make one pass: after the first, some time is given to the others, more when passes are long.
+
+    Resyncs that are infinitely far apart are never: then only changes and moments start a pass.
+    """
 
     def __init__(self, clock: Clock, *, resync_seconds: float) -> None:
         self._clock = clock
@@ -71,7 +75,9 @@ class Trigger:
                 self._waiting = None
 
     def _alarm(self, waiting: asyncio.Timeout, moment: float) -> None:
-        """Set it for a moment of our clock, unless it is set for an earlier one."""
+        """Set it for a moment of our clock, unless it is set for an earlier one, or the moment never comes."""
+        if math.isinf(moment):
+            return
         at = asyncio.get_running_loop().time() + max(moment - self._clock.monotonic(), 0.0)
         earlier = waiting.when()
         waiting.reschedule(at if earlier is None else min(at, earlier))

@@ -80,23 +80,16 @@ class Watcher(Generic[R]):
         self._witness = witness
         self._patience = patience
         self._name = shelf.name
-        self._streams_lists = True  # until the server says that it cannot
         self._reason = "start"  # why the next list is needed
         self._audit_due = 0.0
         self._refusals = 0  # in a row
-        self.has_answer = asyncio.Event()  # its first list is there, or it is known that there is none
 
     def list_first(self, reason: str) -> None:
         """Begin with a list, also where a watch could go on: what is known may be older than it looks."""
         self._list_again(reason)
+        self._shelf.has_answer.clear()
 
     async def run(self) -> NoReturn:
-        try:
-            await self._run()
-        finally:
-            self.has_answer.set()
-
-    async def _run(self) -> NoReturn:
         attempt = 0
         while True:
             started = self._clock.monotonic()
@@ -114,16 +107,16 @@ class Watcher(Generic[R]):
         """One stream, from its beginning to its end, after a list where one is needed."""
         if self._shelf.synced and self._clock.monotonic() >= self._audit_due:
             self._list_again("audit")
-        if not self._shelf.version and not self._streams_lists:
+        if not self._shelf.version and not self._shelf.streams_lists:
             await self._list()
         since = self._shelf.version
         try:
             await self._stream(since)
         except (Invalid, Forbidden) as error:
-            if since or not self._streams_lists:
+            if since or not self._shelf.streams_lists:
                 raise
             log.info("server does not stream lists", kind=self._name, why=str(error))
-            self._streams_lists = False
+            self._shelf.streams_lists = False
 
     async def _stream(self, since: str) -> None:
         """Take in a watch; one that starts from nothing begins with the whole list."""
@@ -153,7 +146,7 @@ class Watcher(Generic[R]):
             if isinstance(event, UnreadableEvent) or event.type != "BOOKMARK":
                 continue
             if not event.ends_initial_list:
-                self._streams_lists = False  # it does not know the request: this is an ordinary watch
+                self._shelf.streams_lists = False  # it does not know the request: this is an ordinary watch
                 raise Unreadable("the server answered a streaming list with an ordinary watch")
             collect(fresh, batch[:place])
             self._take_over(fresh, event.object.metadata.resource_version)
@@ -174,7 +167,7 @@ class Watcher(Generic[R]):
         changes = self._shelf.replace(fresh, version)
         self._witness.relisted(self._name, self._reason)
         self._saw()
-        self.has_answer.set()
+        self._shelf.has_answer.set()
         if self._reason == "audit" and changes:
             log.info("a list found what the watch had not told yet", kind=self._name, changes=changes)
         for item in self._shelf.set_aside.values():
@@ -199,7 +192,7 @@ class Watcher(Generic[R]):
             # a server restored from a backup needs one, since it says nothing until it is past our version.
             self._list_again("silent")
             return 0.0
-        self.has_answer.set()
+        self._shelf.has_answer.set()
         self._ask_otherwise(error)
         absence = _absence(error) if self._shelf.optional else None
         kind = self._shelf.kind
@@ -215,7 +208,7 @@ class Watcher(Generic[R]):
     def _ask_otherwise(self, error: KubeError) -> None:
         """Change what the next try asks for, where this error says that the same would fail again."""
         if isinstance(error, Silent):
-            self._streams_lists = False  # it opened the stream and then did not even list: ask in the old way
+            self._shelf.streams_lists = False  # it opened the stream and then did not even list: ask in the old way
         elif isinstance(error, Gone | NotFound):  # a kind that has gone has taken its objects and versions along
             self._list_again("expired")
         elif isinstance(error, Unreadable):

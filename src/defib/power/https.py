@@ -21,6 +21,7 @@ from yarl import URL
 from defib import __version__
 from defib.power.calls import Denied, Doubtful, S, T
 from defib.power.threads import Threads
+from defib.wire import DroppingResponse, open_socket
 
 BODY_BYTES_MAX = 2**20
 READ_BYTES = 2**16
@@ -69,10 +70,16 @@ class Https:
         except ssl.SSLError:
             raise Denied("its option `ca` holds no certificates in PEM that can be read") from None
         connector = aiohttp.TCPConnector(
-            limit=1, force_close=True, use_dns_cache=False, resolver=_Resolver(self._threads, place), ssl=tls
+            limit=1,
+            force_close=True,
+            use_dns_cache=False,
+            resolver=_Resolver(self._threads, place),
+            ssl=tls,
+            socket_factory=open_socket,
         )
         async with aiohttp.ClientSession(
             connector=connector,
+            response_class=DroppingResponse,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None),  # the caller's deadline is the only one
             auto_decompress=False,

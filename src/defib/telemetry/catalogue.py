@@ -197,6 +197,7 @@ LEFT_BEHIND = Metric(
     help="Calls to BMCs that hang in a thread though nobody waits for them any more.",
 )
 
+LEFTOVER_KINDS = ("taint", "power", "annotation", "remediation", "member")
 LEFTOVERS = Metric(
     name="defib_leftovers_collected_total",
     type="counter",
@@ -228,22 +229,22 @@ CATCH_UP_SECONDS = Metric(
     name="defib_catch_up_seconds",
     type="histogram",
     buckets=MOVE_BUCKETS,
-    help="How long a replica that had just been given a mandate looked at the cluster anew before it acted, or until it gave up and tried again.",
+    help="How long a replica that had just been given a mandate looked at the cluster anew before it acted, ten seconds at most.",
 )
 BUCKETS_HELD = Metric(
     name="defib_buckets_held",
     type="gauge",
-    help="With election shards: how many buckets this replica holds; else 0.",
+    help="With election shards: how many buckets this replica holds; else there is no such series.",
 )
 BUCKETS_UNOWNED = Metric(
     name="defib_buckets_unowned",
     type="gauge",
-    help="With election shards: how many buckets nobody holds, as far as this replica sees; else 0.",
+    help="With election shards: how many buckets nobody holds, as far as this replica sees; else there is no such series.",
 )
 REPLICAS_SEEN = Metric(
     name="defib_replicas_seen",
     type="gauge",
-    help="With election shards: how many live replicas this one sees, itself included; else 0.",
+    help="With election shards: how many live replicas this one sees, itself included; else there is no such series.",
 )
 
 METRICS = (

@@ -34,11 +34,11 @@ class Coordination(Collector):
 
 
 def _values(standing: Standing) -> dict[Metric, int]:
-    return {
+    values: dict[Metric, int] = {
         LEADING: standing.leads,
         LEADER_KNOWN: standing.leads or bool(standing.leader),
         LEADERSHIP_CHANGES: standing.terms,
-        BUCKETS_HELD: standing.held,
-        BUCKETS_UNOWNED: standing.unowned,
-        REPLICAS_SEEN: standing.members,
     }
+    if not standing.members:  # one leads in everything: a 0 among replicas that share the work would hide what they say
+        return values
+    return values | {BUCKETS_HELD: standing.held, BUCKETS_UNOWNED: standing.unowned, REPLICAS_SEEN: standing.members}

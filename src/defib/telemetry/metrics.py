@@ -56,6 +56,8 @@ class Metrics:
         self._failover_held = self._gauge(catalogue.FAILOVER_HELD)
         self._left_behind = self._gauge(catalogue.LEFT_BEHIND)
         self._leftovers = self._counter(catalogue.LEFTOVERS)
+        for kind in catalogue.LEFTOVER_KINDS:  # a series that begins with 1 has not increased
+            self._leftovers.labels(kind)
         self._catch_up_seconds = self._histogram(catalogue.CATCH_UP_SECONDS)
         self._coordination = Coordination()
         self._registry.register(self._coordination)

@@ -1,25 +1,29 @@
 """Before anything is taken away it is looked at once more, live: what has an owner after all stays as it is."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 
+from defib.act.leftovers import collect
 from defib.act.outcome import Done, MembersRead, Stale, Withheld
 from defib.hollow.metal3 import HOSTS
 from defib.kube.client import Merge
 from defib.kube.errors import Forbidden
 from defib.kube.kinds import LEASES, NODES
-from defib.model.action import Target
+from defib.model import medik8s
+from defib.model.action import EndRemediation, Target
 from defib.model.incident import Phase
 from defib.model.leftover import BY_US, MANAGED_BY, DropMember, LetHostGo, ReadMembers, TakeTaintOff
 from defib.model.mandate import Mandate
-from defib.model.metal3 import HOST, KEPT_OFF_BY, REBOOT_HARD
+from defib.model.metal3 import HOST, KEPT_OFF_BY, KEPT_OFF_FOR, REBOOT_HARD
 from defib.model.node import OUT_OF_SERVICE, TAINTED_BY_US
 from defib.simulate.faults import Fault, Refuse
 from testbed.bmc.metal3 import metal3_definitions
 from tests.unit.act.fenced import CRDS, INCIDENTS, Scene, fence
-from tests.unit.act.stage import PLACE
+from tests.unit.act.stage import CHECKS, FOO, FOOS, PLACE, Stage, play
 
 SINCE = "2029-12-31T23:00:00Z"
 OURS = {"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute", "timeAdded": SINCE}
@@ -193,7 +197,17 @@ async def is_marked_anew(scene: Scene) -> None:
     await scene.stage.world.patch(HOSTS.at("n1", PLACE), Merge({"metadata": meta}))
 
 
-@pytest.mark.parametrize("change", [begins_on_host, begins_somewhere, is_marked_anew])
+async def frees_by_another_way(scene: Scene) -> None:
+    await scene.note(phase=Phase.FREEING.value, power={"driver": "redfish", "address": "https://10.0.0.1"})
+
+
+async def frees_by_hand(scene: Scene) -> None:
+    await scene.note(phase=Phase.FREEING.value, power={"driver": "manual"})
+
+
+@pytest.mark.parametrize(
+    "change", [begins_on_host, begins_somewhere, is_marked_anew, frees_by_another_way, frees_by_hand]
+)
 def test_what_has_changed_since_keeps_the_host_off(change: Change) -> None:
     async def story(scene: Scene) -> None:
         action = await leave_host(scene)
@@ -203,6 +217,104 @@ def test_what_has_changed_since_keeps_the_host_off(change: Change) -> None:
         assert annotations(scene) == before
 
     fence(story)
+
+
+@pytest.mark.parametrize(("node", "end"), [("n1", Done), ("", Stale)])
+def test_an_incident_of_another_node_keeps_only_a_host_off_of_which_nobody_knows_whose_it_is(
+    node: str, end: type
+) -> None:
+    async def story(scene: Scene) -> None:
+        action = msgspec.structs.replace(await leave_host(scene), node=node)
+        cause = {"apiVersion": "v1", "kind": "X", "name": "n9", "uid": "u"}
+        other = {"metadata": {"name": "n9"}, "spec": {"node": "n9", "cause": cause}, "status": {"phase": "Open"}}
+        scene.stage.server.put(INCIDENTS, other)
+        assert isinstance(await scene.do(action), end)
+
+    fence(story)
+
+
+def test_a_machine_that_should_be_on_again_by_another_way_is_let_go() -> None:
+    async def story(scene: Scene) -> None:
+        action = await leave_host(scene, **{KEPT_OFF_FOR: "n1"})
+        await scene.note(phase=Phase.RETURNING.value, power={"driver": "manual"})
+        assert isinstance(await scene.do(action), Done)
+        assert annotations(scene) == {OTHER: REBOOT_HARD, "note": "x"}, "and both marks go with it"
+
+    fence(story)
+
+
+def test_many_that_look_in_the_same_moment_share_one_list_of_incidents() -> None:
+    async def story(scene: Scene) -> None:
+        taint, host = await leave_taint(scene), await leave_host(scene)
+        before, means = len(scene.stage.asked()), scene.stage.means()
+        async with asyncio.TaskGroup() as group:
+            ends = [group.create_task(collect(means, action, Mandate("test"))) for action in (taint, host)]
+        assert [type(end.result()) for end in ends] == [Done, Done]
+        lists = [asked for asked in scene.stage.asked()[before:] if "nodeincidents" in asked]
+        assert len(lists) == 1
+
+    fence(story)
+
+
+# Remediations
+
+
+def an_orphan(stage: Stage, *owners: tuple[str, str]) -> EndRemediation:
+    """Each owner is a kind and a UID."""
+    references = [{"apiVersion": medik8s.API_VERSION, "kind": kind, "name": "all", "uid": uid} for kind, uid in owners]
+    stage.server.put(str(FOOS), {"metadata": {"name": "sick", "namespace": PLACE, "ownerReferences": references}})
+    target = Target(kind=FOO, namespace=PLACE, name="sick", uid=stage.uid(str(FOOS), f"{PLACE}/sick"))
+    return EndRemediation(check="all", node="sick", target=target, node_is_gone=True, is_leftover=True)
+
+
+GONE = (medik8s.CHECK_KIND, "uid-gone")
+
+
+def put_check(stage: Stage) -> tuple[str, str]:
+    stage.server.put(str(CHECKS), {"metadata": {"name": "all"}, "spec": {}})
+    return medik8s.CHECK_KIND, stage.uid(str(CHECKS), "all")
+
+
+def test_a_remediation_whose_check_is_gone_is_ended_even_if_there_is_a_namesake() -> None:
+    async def story(stage: Stage) -> None:
+        put_check(stage)
+        assert isinstance(await stage.do(an_orphan(stage, GONE)), Done)
+        assert f"{PLACE}/sick" not in stage.server.store.collection(str(FOOS)).objects
+
+    play(story)
+
+
+@pytest.mark.parametrize("others", [(), (GONE,), (("Machine", "uid-m"),)])
+def test_a_remediation_stays_if_any_of_its_checks_is_there_after_all(others: tuple[tuple[str, str], ...]) -> None:
+    async def story(stage: Stage) -> None:
+        check = put_check(stage)
+        assert isinstance(await stage.do(an_orphan(stage, *others, check)), Stale)
+        assert not any(asked.startswith("delete") for asked in stage.asked())
+
+    play(story)
+
+
+@pytest.mark.parametrize("owners", [(), (GONE, ("Machine", "uid-m"))])
+def test_a_remediation_that_not_only_checks_own_is_no_leftover(owners: tuple[tuple[str, str], ...]) -> None:
+    async def story(stage: Stage) -> None:
+        assert isinstance(await stage.do(an_orphan(stage, *owners)), Stale)
+
+    play(story)
+
+
+def test_checks_that_nobody_can_list_or_read_may_be_the_owners() -> None:
+    async def story(stage: Stage) -> None:
+        action = an_orphan(stage, GONE)
+        effect = Refuse(code=404, reason="NotFound")
+        stage.fault(Fault(effect=effect, verbs=("list",), resource=str(CHECKS), client="defib", times=1))
+        assert isinstance(await stage.do(action), Stale)
+        put_check(stage)
+        stored = stage.server.store.collection(str(CHECKS)).objects["all"].object
+        garbled = {**stored, "metadata": {**stored["metadata"], "labels": 5}}
+        stage.server.store.put(str(CHECKS), garbled)
+        assert isinstance(await stage.do(action), Stale)
+
+    play(story)
 
 
 # Members

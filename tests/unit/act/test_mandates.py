@@ -3,12 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from defib.act.executor import Executor
+import pytest
+
+from defib.act.executor import NEWS_SECONDS, Executor
 from defib.act.outcome import Done, Failed, PowerSwitched, Stale, Withheld
-from defib.model.action import Action, SwitchPower, TellEvent
+from defib.kube.kinds import LEASES
+from defib.model.action import Action, CheckPower, ReadClaim, ReadPower, SwitchPower, TellEvent
+from defib.model.leftover import ReadMembers
 from defib.model.mandate import Mandate, Nobody
-from defib.simulate.faults import Fault, Hang, Slow
+from defib.power.registry import Drivers
+from defib.simulate.faults import Fault, Hang, Refuse, Slow
 from defib.simulate.virtual_time import START
+from tests.mute_machine import MUTE, Mute
 from tests.unit.act.fenced import INCIDENTS, Scene, fence, witnessed
 from tests.unit.act.stage import FOOS, Stage, play
 
@@ -143,15 +149,77 @@ def test_le_07_who_finishes_begins_nothing_more_and_ends_what_was_begun() -> Non
     act(scenario)
 
 
-def test_le_07_what_follows_from_the_last_end_is_told_before_all_has_ended() -> None:
+def tells_at_the_end(effect: Slow | Hang | Refuse) -> tuple[bool, float, list[str]]:
+    """What is under way has something to tell when it ends: whether all has ended, how long that took, what was told."""
+    found: list[tuple[bool, float, list[str]]] = []
+
     async def scenario(stage: Stage, executor: Executor) -> None:
         mandate = Mandate("m")
         stage.then = lambda action: executor.tell([] if isinstance(action, TellEvent) else [news()], mandate)
-        stage.fault(Fault(effect=Slow(seconds=3), verbs=("create",), resource="events"))
+        stage.fault(Fault(effect=effect, verbs=("create",), resource="events"))
         executor.carry_out([stage.start()], mandate)
+        began = stage.clock.monotonic()
+        has_ended = await executor.finish(10.0)
+        told = [asked for asked in writes(stage) if "events" in asked]
+        found.append((has_ended, stage.clock.monotonic() - began, told))
+
+    act(scenario)
+    return found[0]
+
+
+def test_le_07_what_follows_from_the_last_end_is_told_before_all_has_ended() -> None:
+    has_ended, took, told = tells_at_the_end(Slow(seconds=0.5))
+    assert (has_ended, told) == (True, ["create events 201"])
+    assert took < NEWS_SECONDS
+
+
+@pytest.mark.parametrize("effect", [Hang(), Slow(seconds=3), Refuse(code=429)])
+def test_le_07_news_that_cannot_be_told_holds_up_the_end_for_a_second_at_most(effect: Hang | Slow | Refuse) -> None:
+    has_ended, took, _ = tells_at_the_end(effect)
+    assert has_ended, "nobody decides by news"
+    assert took <= NEWS_SECONDS + 0.1
+
+
+READS: dict[str, Action] = {
+    "ReadPower": ReadPower(incident_uid="u", node="n1", path=MUTE),
+    "CheckPower": CheckPower(node="n1", path=MUTE),
+    "ReadClaim": ReadClaim(namespace="default", name="c"),
+    "ReadMembers": ReadMembers(namespace="default"),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_le_07_what_only_reads_holds_up_nothing(name: str) -> None:
+    async def scenario(stage: Stage, _: Executor) -> None:
+        stage.drivers = Drivers(stage.clock, {"mute": Mute()})
+        reader = stage.executor()
+        for resource in ("persistentvolumeclaims", str(LEASES), "secrets"):
+            stage.fault(Fault(effect=Hang(), verbs=("get", "list"), resource=resource))
+        mandate = Mandate("m")
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(reader.run())
+            await asyncio.sleep(0)
+            reader.carry_out([READS[name]], mandate)
+            await seconds(0.5)
+            assert reader.underway == (READS[name],)
+            assert not reader.is_busy(mandate)
+            began = stage.clock.monotonic()
+            assert await reader.finish(10.0)
+            assert stage.clock.monotonic() == began
+            running.cancel()
+
+    act(scenario)
+
+
+def test_le_07_what_writes_is_waited_for_beside_what_only_reads() -> None:
+    async def scenario(stage: Stage, executor: Executor) -> None:
+        stage.fault(Fault(effect=Hang(), verbs=("get",), resource="persistentvolumeclaims"))
+        stage.fault(Fault(effect=Slow(seconds=3), verbs=("create",), resource=str(FOOS)))
+        mandate = Mandate("m")
+        executor.carry_out([READS["ReadClaim"], stage.start()], mandate)
+        assert executor.is_busy(mandate)
         assert await executor.finish(10.0)
-        assert writes(stage)[-1] == "create events 201"
-        assert executor.underway == ()
+        assert [one["metadata"]["name"] for one in stage.foos()] == ["n1"]
 
     act(scenario)
 

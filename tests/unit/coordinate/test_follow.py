@@ -6,12 +6,13 @@ import math
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Literal
 
 import pytest
 from aiohttp import web
 
 from defib.clock import SystemClock
-from defib.config import Settings
+from defib.config import BadSettings, Settings
 from defib.coordinate.election import Candidate, Terms
 from defib.coordinate.follow import Follower
 from defib.replica import candidate_of
@@ -234,3 +235,26 @@ def test_a_sidecar_knows_us_by_the_name_of_our_host_and_elsewhere_each_process_h
     assert candidate_of(follows).name == socket.gethostname()
     assert candidate_of(leads).name != candidate_of(leads).name
     assert candidate_of(Settings(election="follow", replica_name="named")).name == "named"
+
+
+def terms_of(election: Literal["follow", "lease"], lease: float, renew: float, retry: float) -> Settings:
+    return Settings(
+        election=election,
+        lease_duration_seconds=lease,
+        renew_deadline_seconds=renew,
+        retry_period_seconds=retry,
+    )
+
+
+@pytest.mark.parametrize(("lease", "renew", "most"), [(15.0, 10.0, 2.5), (12.0, 9.0, 1.5)])
+def test_what_a_sidecar_says_must_be_over_before_another_one_can_lead(lease: float, renew: float, most: float) -> None:
+    """It counts for two retry periods, which must fit between the end of a mandate and that of the lease."""
+    assert candidate_of(terms_of("follow", lease, renew, most)).terms.retry_seconds == most
+    with pytest.raises(BadSettings) as caught:
+        candidate_of(terms_of("follow", lease, renew, most + 0.5))
+    (problem,) = caught.value.problems
+    assert problem == (
+        f"--retry-period: what a sidecar says counts for {2 * most + 1:g} s, two retry periods, and must be over "
+        f"before another one can lead: choose {most:g} s or less"
+    )
+    assert candidate_of(terms_of("lease", lease, renew, most + 0.5)), "whoever has a lock of its own stops by that"

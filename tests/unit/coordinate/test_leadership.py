@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
-from defib.coordinate.leadership import NOBODY, Alone, Single
+from defib.coordinate.leadership import NOBODY, REST_SECONDS, Alone, Single
 from defib.model.action import CheckPower
 from defib.model.mandate import Mandate
 from defib.model.power import PowerPath
@@ -21,7 +21,7 @@ class Told:
         self.mandate: Mandate | None = None
         self.leader = "another"
         self.is_released = False
-        self.rested = 0.0
+        self.rests: list[float] = []
 
     def now(self, mandate: Mandate | None) -> None:
         self.mandate = mandate
@@ -38,13 +38,14 @@ class Told:
         self.is_released = True
 
     def rest(self, seconds: float) -> None:
-        self.rested = seconds
+        self.rests.append(seconds)
 
 
 class Led:
     def __init__(self) -> None:
         self.looks = 0
         self.noticed = 0
+        self.busy: Mandate | None = None
 
     def notice(self) -> None:
         self.noticed += 1
@@ -53,8 +54,8 @@ class Led:
         self.looks += 1
         await asyncio.sleep(1)  # virtual
 
-    def is_busy(self, mandate: Mandate) -> bool:  # noqa: ARG002  nothing is ever begun
-        return False
+    def is_busy(self, mandate: Mandate) -> bool:
+        return mandate is self.busy
 
 
 Scenario = Callable[[Single, Told, Led], Awaitable[None]]
@@ -150,3 +151,85 @@ def test_le_07_what_is_released_is_the_election() -> None:
         assert election.is_released
 
     play(scenario)
+
+
+async def elected(election: Told, token: str = "me/1") -> Mandate:
+    """It has looked, too."""
+    mandate = Mandate(token)
+    election.now(mandate)
+    await seconds(2)
+    return mandate
+
+
+def test_who_steps_aside_does_nothing_more_by_that_mandate_whatever_later_passes_say() -> None:
+    """The next pass has no reason any more: it is told to step aside now and then only. The lock is still ours then."""
+
+    async def scenario(single: Single, election: Told, _: Led) -> None:
+        mandate = await elected(election)
+        assert single.permit.of(ANYTHING) is mandate
+        assert single.step_aside("n1 is ill")
+        for why in ("", "n1 is ill", ""):
+            assert single.permit.of(ANYTHING) is None
+            assert not single.step_aside(why)
+        assert single.permit.of(ANYTHING) is None
+        assert not single.standing.leads
+
+    play(scenario)
+
+
+def test_the_election_is_told_once_to_rest() -> None:
+    async def scenario(single: Single, election: Told, _: Led) -> None:
+        await elected(election)
+        assert [single.step_aside(why) for why in ("ill", "ill", "", "ill")] == [True, False, False, False]
+        assert election.rests == [REST_SECONDS]
+
+    play(scenario)
+
+
+def test_who_has_stepped_aside_leads_again_by_a_new_mandate_and_can_step_aside_again() -> None:
+    async def scenario(single: Single, election: Told, _: Led) -> None:
+        await elected(election)
+        assert single.step_aside("ill")
+        election.now(None)
+        single.step_aside("")
+        again = await elected(election, "me/2")
+        assert single.permit.of(ANYTHING) is again
+        assert single.step_aside("ill")
+        assert single.permit.of(ANYTHING) is None
+
+    play(scenario)
+
+
+def test_while_something_is_under_way_nothing_new_is_begun_and_the_lock_is_kept() -> None:
+    async def scenario(single: Single, election: Told, led: Led) -> None:
+        led.busy = await elected(election)
+        assert not single.step_aside("ill")
+        assert (single.permit.of(ANYTHING), election.rests) == (None, [])
+        led.busy = None
+        assert single.step_aside("ill")
+        assert election.rests == [REST_SECONDS]
+
+    play(scenario)
+
+
+def test_a_reason_that_goes_away_while_something_is_under_way_lets_the_leader_go_on() -> None:
+    async def scenario(single: Single, election: Told, led: Led) -> None:
+        mandate = led.busy = await elected(election)
+        assert not single.step_aside("ill")
+        assert single.permit.of(ANYTHING) is None
+        assert not single.step_aside("")
+        assert single.permit.of(ANYTHING) is mandate
+        led.busy = None
+        assert not single.step_aside("")
+        assert (single.permit.of(ANYTHING), election.rests) == (mandate, [])
+
+    play(scenario)
+
+
+def test_who_does_not_lead_and_who_is_alone_cannot_step_aside() -> None:
+    async def scenario(single: Single, election: Told, _: Led) -> None:
+        assert not single.step_aside("ill")
+        assert election.rests == []
+
+    play(scenario)
+    assert not Alone().step_aside("ill")

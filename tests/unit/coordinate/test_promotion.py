@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from structlog.testing import capture_logs
+
 from defib.coordinate.promotion import Promotion
 from defib.model.mandate import Mandate
 from defib.simulate.virtual_time import VirtualClock, run
@@ -11,10 +13,9 @@ CATCHES_UP_IN = 3.0
 
 
 class Led:
-    """Takes its time to catch up, and fails to as often as it is told to."""
+    """Takes its time to catch up."""
 
     def __init__(self) -> None:
-        self.failures = 0
         self.begun = 0
         self.noticed = 0
 
@@ -24,9 +25,6 @@ class Led:
     async def catch_up(self) -> None:
         self.begun += 1
         await asyncio.sleep(CATCHES_UP_IN)  # virtual
-        if self.failures > 0:
-            self.failures -= 1
-            raise TimeoutError
 
     def is_busy(self, mandate: Mandate) -> bool:  # noqa: ARG002  nothing is ever begun
         return False
@@ -66,18 +64,28 @@ def test_le_13_a_mandate_is_good_when_we_have_caught_up_and_not_before() -> None
     play(scenario)
 
 
-def test_le_13_who_cannot_catch_up_tries_again_and_does_nothing() -> None:
-    async def scenario(led: Led, promotion: Promotion) -> None:
-        led.failures = 3
+def test_it_is_told_once_when_we_have_caught_up_and_after_how_long() -> None:
+    async def scenario(_: Led, promotion: Promotion) -> None:
+        promotion.gained(Mandate("m"))
+        await seconds(10 * CATCHES_UP_IN)
+
+    with capture_logs() as told:
+        play(scenario)
+    assert [(one["event"], one["seconds"]) for one in told] == [("caught up, acting", CATCHES_UP_IN)]
+
+
+def test_nobody_acts_on_a_mandate_that_was_taken_back_while_we_looked() -> None:
+    async def scenario(_: Led, promotion: Promotion) -> None:
         mandate = Mandate("m")
         promotion.gained(mandate)
-        await seconds(3 * CATCHES_UP_IN + 0.1)
-        assert not promotion.is_good(mandate)
+        await seconds(1)
+        mandate.take_back()
         await seconds(CATCHES_UP_IN)
-        assert promotion.is_good(mandate)
-        assert led.begun == 4
+        assert not promotion.is_good(mandate)
 
-    play(scenario)
+    with capture_logs() as told:
+        play(scenario)
+    assert told == []
 
 
 def test_le_13_what_is_gained_while_we_look_needs_a_look_of_its_own() -> None:
@@ -111,14 +119,14 @@ def test_many_that_are_gained_at_once_need_one_look() -> None:
 
 def test_a_mandate_that_was_taken_back_meanwhile_is_forgotten() -> None:
     async def scenario(led: Led, promotion: Promotion) -> None:
-        led.failures = 1
         lost, kept = Mandate("lost"), Mandate("kept")
         promotion.gained(lost)
         promotion.gained(kept)
         lost.take_back()
-        await seconds(2 * CATCHES_UP_IN + 0.1)
+        await seconds(CATCHES_UP_IN + 0.1)
         assert not promotion.is_good(lost)
         assert promotion.is_good(kept)
+        assert led.begun == 1
 
     play(scenario)
 

@@ -7,13 +7,14 @@ import pytest
 from defib.decide.leftovers import AT_ONCE, kind_of
 from defib.decide.rules import Rules
 from defib.model import medik8s, pod_failover, power_cycle
-from defib.model.action import ClearNodeAnnotation, EndRemediation
+from defib.model.action import ClearNodeAnnotation, EndRemediation, Failure
 from defib.model.cluster import HEARTBEAT_NAMESPACE, Missing, Unread
 from defib.model.incident import INCIDENTS, Phase
 from defib.model.leftover import DropMember, LetHostGo, ReadMembers, TakeTaintOff
 from defib.model.meta import Meta
 from defib.model.metal3 import HOST
 from defib.model.node import TAINTED_BY_US, Lease, LeaseSpec, Node
+from defib.telemetry.catalogue import LEFTOVER_KINDS
 from tests.builders import HOUR, MINUTE, SECOND, T0, a_node
 from tests.leftover_world import (
     AGE,
@@ -22,10 +23,10 @@ from tests.leftover_world import (
     Watch,
     a_host,
     a_member,
+    a_power_cycle,
     a_remediation,
     a_tainted_node,
     an_incident,
-    change,
     wait,
 )
 
@@ -33,6 +34,7 @@ DAYS = timedelta(days=3, seconds=5)  # of which only 5 s are seconds
 SHARED = Rules(has_members=True)
 APPROVED = "defib.dev/approved-until"
 TAINT = "take our taint off n1"
+LET_GO = "let BareMetalHost metal/h1 go"
 
 
 def tainted(**fields: object) -> Watch:
@@ -71,12 +73,20 @@ def test_gc_02_the_age_is_counted_in_full_days_too(age: timedelta) -> None:
     assert watch.collected(DAYS) == [TAINT]
 
 
-def test_gc_02_an_approval_counts_from_the_moment_that_it_names() -> None:
+@pytest.mark.parametrize("first", [timedelta(), DAYS])
+def test_gc_02_an_approval_counts_from_when_it_is_seen_that_its_moment_has_passed(first: timedelta) -> None:
     watch = Watch(a_node("n1", annotations={APPROVED: STAMP}))
-    assert watch.collected(AGE - SECOND) == []
-    assert watch.collected(AGE) == [f"clear {APPROVED} of n1"]
-    late = Watch(a_node("n1", annotations={APPROVED: STAMP}))
-    assert late.collected(DAYS) == [f"clear {APPROVED} of n1"], "for that nobody needs to have watched"
+    assert watch.collected(first) == []
+    assert watch.collected(first + AGE - SECOND) == []
+    assert watch.collected(first + AGE) == [f"clear {APPROVED} of n1"]
+
+
+def test_gc_02_an_approval_that_was_given_anew_unseen_counts_from_its_new_moment() -> None:
+    watch = Watch(a_node("n1", annotations={APPROVED: STAMP}))
+    watch.look(timedelta())
+    watch.nodes = {"n1": a_node("n1", annotations={APPROVED: f"{T0 + AGE / 2:%Y-%m-%dT%H:%M:%SZ}"})}
+    assert watch.collected(AGE) == []
+    assert watch.collected(1.5 * AGE) == [f"clear {APPROVED} of n1"]
 
 
 @pytest.mark.parametrize("text", ["2030-01-01T01:00:00Z", "tomorrow", ""])
@@ -135,7 +145,9 @@ def test_gc_05_a_taint_a_power_annotation_and_a_marker_of_dead_remediations_are_
     watch.put(HOST, a_host())
     watch.put(power_cycle.REMEDIATION, a_remediation("n9"))
     wait(watch, AGE)
-    assert sorted(map(kind_of, watch.last.actions)) == ["annotation", "power", "remediation", "taint"]
+    kinds = [kind_of(action) for action in watch.last.actions]
+    assert sorted(kinds) == ["annotation", "power", "remediation", "taint"]
+    assert sorted([*kinds, "member"]) == sorted(LEFTOVER_KINDS)
     assert {type(action) for action in watch.last.actions} == {
         TakeTaintOff,
         LetHostGo,
@@ -176,22 +188,11 @@ def test_a_node_that_is_down_keeps_its_taint_since_nothing_runs_there(ready: str
     assert watch.collected(HOUR + MINUTE + AGE) == [TAINT]
 
 
-def test_a_host_that_an_open_incident_is_about_stays_off() -> None:
-    watch = hosted()
-    watch.incidents(an_incident(address="metal/h1"))
-    assert wait(watch, HOUR) == []
-    watch.incidents(an_incident(address="metal/h2"))
-    watch.look(2 * HOUR)
-    assert watch.collected(2 * HOUR + AGE) == ["let BareMetalHost metal/h1 go"]
-
-
-def test_a_host_that_is_let_go_is_named_with_the_node_that_runs_on_it() -> None:
-    watch = hosted()
-    node = a_node("worker-7")
-    on_host = change(node, spec=change(node.spec, provider_id="metal3://metal/h1/x"))
-    watch.nodes = {"worker-7": on_host}
-    wait(watch, AGE)
-    assert [getattr(action, "node", "") for action in watch.last.actions] == ["worker-7"]
+def test_a_failover_that_has_succeeded_keeps_no_taint() -> None:
+    watch = tainted()
+    watch.checks("uid-a")
+    watch.put(pod_failover.REMEDIATION, a_power_cycle(succeeded="True"))
+    assert wait(watch, AGE) == [TAINT]
 
 
 @pytest.mark.parametrize(
@@ -334,6 +335,14 @@ def test_while_most_heartbeats_are_overdue_nothing_goes() -> None:
 
 
 # Cost
+
+
+def test_what_fails_again_and_again_keeps_nothing_else_from_being_collected() -> None:
+    watch = Watch(*(a_tainted_node(f"n{number}") for number in range(AT_ONCE)))
+    watch.put(HOST, a_host())
+    refused = Failure(why="a webhook says no", times=9, again_in=30 * SECOND)
+    watch.fields = {"failures": {f"take our taint off n{number}": refused for number in range(AT_ONCE)}}
+    assert wait(watch, AGE)[0] == LET_GO
 
 
 def test_not_more_than_some_at_once() -> None:

@@ -1,8 +1,10 @@
 """Many changes make one pass; timers and resyncs are kept."""
 
 import asyncio
+import math
+from datetime import timedelta
 
-from defib.observe.trigger import Cause, Trigger
+from defib.observe.trigger import SETTLE_MIN_SECONDS, Cause, Trigger
 from defib.simulate.virtual_time import VirtualClock, run
 
 
@@ -113,3 +115,17 @@ def test_a_wait_that_is_cancelled_leaves_the_trigger_usable() -> None:
         return await trigger.wait(), clock.monotonic()
 
     assert run(main) == (Cause.TIMER, 20.0)
+
+
+def test_rv_03_where_there_is_no_resync_only_changes_and_moments_start_a_pass() -> None:
+    async def main(clock: VirtualClock) -> list[tuple[Cause, float]]:
+        trigger = Trigger(clock, resync_seconds=math.inf)
+        asyncio.get_running_loop().call_later(20_000, trigger.changed)
+        woken = [(await trigger.wait(), clock.monotonic())]
+        trigger.wake_at(50_000.0)
+        return [*woken, (await trigger.wait(), clock.monotonic())]
+
+    assert run(main, limit=timedelta(days=1)) == [
+        (Cause.CHANGE, 20_000 + SETTLE_MIN_SECONDS),
+        (Cause.TIMER, 50_000),
+    ]

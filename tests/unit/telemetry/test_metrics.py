@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from prometheus_client.parser import text_string_to_metric_families
 
 from defib import __version__
-from defib.telemetry.catalogue import METRICS
+from defib.telemetry.catalogue import LEFTOVER_KINDS, METRICS
 from defib.telemetry.metrics import Metrics
 
 
@@ -204,3 +204,8 @@ def test_what_waits_and_what_is_held_is_as_it_is_now() -> None:
     metrics.failover(0, {})
     assert samples(metrics)["defib_pods_waiting_for_proof",] == 0
     assert lines(metrics, "defib_failover_held_nodes{") == []
+
+
+def test_every_kind_of_leftover_is_counted_from_0_so_that_the_first_one_is_an_increase() -> None:
+    text = Metrics().render().decode()
+    assert all(f'defib_leftovers_collected_total{{kind="{kind}"}} 0.0' in text for kind in LEFTOVER_KINDS)

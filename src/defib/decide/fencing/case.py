@@ -346,8 +346,13 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing of ours is left on the node, and nothing that it had is missing."""
-        return self.is_restored and not (self.status.tainted and self.taint is not None)
+        """Whether nothing of ours is left on the node, and nothing that it had is missing; no while nobody sees it."""
+        is_seen = all(blindness.kind != "nodes" for blindness in self.cluster.blind)
+        return is_seen and self.is_restored and not self.has_our_taint
+
+    @property
+    def has_our_taint(self) -> bool:
+        return self.status.tainted and self.taint is not None
 
     @property
     def is_restored(self) -> bool:

@@ -21,11 +21,12 @@ from defib.decide.fencing.machines import (
     obstacle_of,
     startup_time,
 )
+from defib.decide.fencing.needed_off import needed_off, node_behind
 from defib.decide.fencing.order import Obstacle, Order
 from defib.model.action import Action, MarkRemediation
 from defib.model.cluster import Cluster
 from defib.model.incident import INCIDENTS, NodeIncident, Phase
-from defib.model.metal3 import HOST, MACHINE_KEY, TRIGGER
+from defib.model.metal3 import HOST, KEPT_OFF_BY, KEPT_OFF_FOR, MACHINE_KEY, REBOOT_HARD, TRIGGER
 from defib.model.power_cycle import LOCK_HOLDER, HandOver, Policy, Workloads
 
 # A host is switched by two controllers and a BMC, one after the other.
@@ -85,20 +86,25 @@ def _withdrawn(machine: Machine) -> str:
 def loose_ends(cluster: Cluster) -> Iterator[Action]:
     """Hosts that our annotation keeps off although nobody wants that: they are let go on.
 
-    One that is on although it has the annotation is about to go off; it is let go when it has.
+    One that is on although it has the annotation is about to go off; it is let go when it has. Others use this key too:
+    ours is what is written as we write it, with our mark or, from before there were marks, without.
     """
-    incidents = [incident for incident in cluster.incidents().values() if incident.is_open]
-    if INCIDENTS in cluster.absent or not all(are_in_sight(versions, cluster) for versions in MACHINES):
+    left = [
+        host
+        for host in cluster.every(HOST)
+        if host.annotations.get(MACHINE_KEY) == REBOOT_HARD and (host.status or {}).get("poweredOn") is False
+    ]
+    if not left or INCIDENTS in cluster.absent or not all(are_in_sight(versions, cluster) for versions in MACHINES):
         return
-    busy = {incident.status.power.address for incident in incidents if incident.status.power is not None}
-    for order in machine_orders(cluster):
-        busy.add("" if isinstance(order.path, Obstacle) else order.path.address)
-    for host in cluster.every(HOST):
-        if MACHINE_KEY not in host.annotations or host.key in busy or (host.status or {}).get("poweredOn") is not False:
+    needed = needed_off(cluster, machine_orders(cluster))
+    for host in left:
+        if needed.includes(host, node_behind(host, cluster)):
             continue
+        is_marked = host.annotations.get(KEPT_OFF_BY) == MACHINE_KEY
+        ours = (MACHINE_KEY, KEPT_OFF_BY, KEPT_OFF_FOR) if is_marked else (MACHINE_KEY,)
         yield MarkRemediation(
             node="",
             target=target_of_host(host),
-            annotations={MACHINE_KEY: None},
+            annotations=dict.fromkeys(ours),
             version=host.metadata.resource_version,
         )

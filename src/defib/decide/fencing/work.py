@@ -152,7 +152,7 @@ def _restoring(case: Case) -> tuple[Action, ...]:
     if saved is not None and not case.is_restored:
         kept = saved if case.policy.restores_taints else _without_taints(saved)
         return (RestoreNode(node=node.name, node_uid=node.uid, saved=kept),)
-    return (UntaintNode(node=node.name, node_uid=node.uid),)
+    return (UntaintNode(node=node.name, node_uid=node.uid),) if case.has_our_taint else ()
 
 
 def _without_taints(saved: Saved) -> Saved:

@@ -21,7 +21,7 @@ from defib.model.cluster import Blindness, Cluster, Missing, Served
 from defib.model.health_check import KindRef
 from defib.model.incident import Cause, IncidentSpec, IncidentStatus, NodeIncident, Phase
 from defib.model.meta import Meta, Unstructured
-from defib.model.metal3 import HOST, MACHINE_KEY, TRIGGER
+from defib.model.metal3 import HOST, KEPT_OFF_BY, KEPT_OFF_FOR, MACHINE_KEY, REBOOT_HARD, TRIGGER
 from defib.model.node import Lease, LeaseSpec
 from defib.model.power import METAL3, PowerPath
 from defib.model.power_cycle import LOCK_HOLDER
@@ -147,9 +147,13 @@ def test_every_row_of_the_truth_table_has_its_deed(row: str, what: str) -> None:
     assert what_changes(node=node, wanted=wanted, on=on, kept=kept) == what
 
 
-def a_host(*, on: bool = False) -> Unstructured:
-    meta = Meta(name="h1", namespace="metal3", uid="uid-h1", resource_version="7", annotations={MACHINE_KEY: ""})
-    return Unstructured(metadata=meta, spec={"online": True}, status={"poweredOn": on})
+MARKS = {KEPT_OFF_BY: MACHINE_KEY, KEPT_OFF_FOR: "n1"}
+
+
+def a_host(value: str = REBOOT_HARD, **marks: str) -> Unstructured:
+    annotations = {MACHINE_KEY: value} | marks
+    meta = Meta(name="h1", namespace="metal3", uid="uid-h1", resource_version="7", annotations=annotations)
+    return Unstructured(metadata=meta, spec={"online": True}, status={"poweredOn": False})
 
 
 def a_machine() -> Unstructured:
@@ -160,14 +164,14 @@ def a_machine() -> Unstructured:
     )
 
 
-def a_sight(*machines: Unstructured, incident: NodeIncident | None = None) -> Cluster:
+def a_sight(*machines: Unstructured, incident: NodeIncident | None = None, host: Unstructured | None = None) -> Cluster:
     """Of a cluster that has OpenShift's Machines and no others."""
     kinds: dict[KindRef, Served | Missing] = {kind: Missing("none") for versions in MACHINES for kind in versions}
     return msgspec.structs.replace(
         a_cluster(a_node("n1", ready="Unknown")),
         kinds=kinds | {HOST: Served("hosts", namespaced=True), KIND: Served("machines", namespaced=True)},
         others={
-            "hosts": {"metal3/h1": a_host()},
+            "hosts": {"metal3/h1": host or a_host(**MARKS)},
             "machines": {machine.key: machine for machine in machines},
             "nodeincidents.defib.dev": {incident.name: incident} if incident is not None else {},
         },
@@ -190,7 +194,32 @@ def test_a_host_that_was_left_off_is_let_go_only_if_it_is_still_as_it_was_seen()
     """Somebody may have asked for it in the meantime."""
     (action,) = plan_fencing(a_sight(), RULES).actions
     assert isinstance(action, MarkRemediation)
-    assert (action.annotations, action.version) == ({MACHINE_KEY: None}, "7")
+    assert (action.annotations, action.version) == ({MACHINE_KEY: None, KEPT_OFF_BY: None, KEPT_OFF_FOR: None}, "7")
+
+
+def let_go(sight: Cluster) -> list[str]:
+    marked = [one for one in plan_fencing(sight, RULES).actions if isinstance(one, MarkRemediation)]
+    return [name for one in marked for name, text in one.annotations.items() if text is None]
+
+
+def test_what_was_written_before_there_were_marks_is_known_by_how_we_write_it() -> None:
+    assert let_go(a_sight(host=a_host())) == [MACHINE_KEY]
+    assert let_go(a_sight(host=a_host(**{KEPT_OFF_BY: "reboot.metal3.io/defib"}))) == [MACHINE_KEY]
+
+
+@pytest.mark.parametrize("marks", [{}, MARKS])
+def test_what_another_program_keeps_off_by_the_same_key_stays_off(marks: dict[str, str]) -> None:
+    assert let_go(a_sight(host=a_host("", **marks))) == []
+
+
+@pytest.mark.parametrize("path", [PowerPath(driver="manual"), PowerPath(driver="redfish", address="https://10.0.0.1")])
+@pytest.mark.parametrize("marks", [{}, MARKS])
+def test_a_host_is_not_let_go_while_its_node_is_freed_by_another_way(path: PowerPath, marks: dict[str, str]) -> None:
+    def by(phase: Phase) -> Cluster:
+        return a_sight(incident=an_incident(phase=phase, since=T0, power=path), host=a_host(**marks))
+
+    assert MACHINE_KEY not in let_go(by(Phase.FREEING))
+    assert MACHINE_KEY in let_go(by(Phase.RETURNING)), "now it should come on"
 
 
 def test_a_host_is_not_let_go_while_nobody_can_say_whether_a_machine_asks_for_it() -> None:

@@ -245,6 +245,15 @@ def test_it_is_over_when_nothing_of_ours_is_left() -> None:
     assert goes_to(a_case(Phase.RESTORING, at=3, node=back(), saved=Saved(labels={"a": "b"}))) is None
 
 
+@pytest.mark.parametrize("phase", [Phase.RESTORING, Phase.CANCELLING, Phase.NEEDS_PERSON])
+def test_it_is_not_over_while_nobody_sees_the_node(phase: Phase) -> None:
+    """What was seen last may be from before it was tainted."""
+    blind = (Blindness("nodes", T0, "watch lost"),)
+    looks: dict[str, Any] = {"at": 3, "node": NODE, "tainted": True, "order": WITHDRAWN}
+    assert goes_to(a_case(phase, **looks)) is Phase.CLOSED
+    assert goes_to(a_case(phase, **looks, blind=blind)) is None
+
+
 def test_rm14_what_asked_for_it_is_told_last_and_only_then_it_is_over() -> None:
     """RM-14."""
     finish = (DeleteMachine(incident=MACHINE, node="n1", machine=MACHINE),)

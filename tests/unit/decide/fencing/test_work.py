@@ -317,6 +317,8 @@ def test_our_taint_is_removed_and_nobody_elses() -> None:
     (untaint,) = work(a_case(Phase.RESTORING, node=tainted(back()), tainted=True))
     assert untaint == UntaintNode(node="n1", node_uid="uid-n1")
     assert work(a_case(Phase.RESTORING, node=tainted(back()))) == ()
+    blind = (Blindness("nodes", T0, "watch lost"),)
+    assert work(a_case(Phase.RESTORING, node=tainted(back()), blind=blind)) == (), "it is not ours, seen or not"
 
 
 def test_rm14_what_asked_for_it_is_told_when_nothing_else_is_left_to_do() -> None:
