@@ -139,6 +139,7 @@ class Operator:
 
     async def first_contact(self) -> None:
         """Ask once for what we are going to watch, so that what can be told now is not found out later from a log."""
+        self._last_pass = self._clock.monotonic()  # whoever has to ask again is alive
         for kind, namespace in ((NODES, ""), (LEASES, HEARTBEAT_NAMESPACE)):
             request = Request(method="GET", path=kind.collection(namespace), query={"limit": "1"})
             try:

@@ -23,7 +23,7 @@ from defib.coordinate.outside import Outside
 from defib.coordinate.sharded import Locks, Sharded
 from defib.coordinate.store import NoStore, Store
 from defib.kube.client import Client
-from defib.kube.errors import KubeError, Unreachable
+from defib.kube.errors import KubeError, ServerFailed, Throttled, Unreachable
 from defib.kube.http import connect
 from defib.kube.limits import backoff
 from defib.kube.transport import Request, Transport
@@ -67,7 +67,7 @@ async def _reach(operator: Operator, clock: Clock) -> None:
         try:
             return await operator.first_contact()
         except StartFailed as error:
-            if not isinstance(error.__cause__, Unreachable):
+            if not isinstance(error.__cause__, Unreachable | ServerFailed | Throttled):
                 raise
             log.warning("the API server is out of reach", why=str(error), advice="it is tried again")
         attempt += 1

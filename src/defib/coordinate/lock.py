@@ -64,7 +64,7 @@ class LeaseLock:
             body = {"metadata": {"name": self._name, "labels": MARK}, "spec": spec}
             made = await self._client.create(LEASES, body, namespace=self._namespace, deadline=seconds)
             return made.metadata.resource_version
-        patch = Merge({"metadata": {"resourceVersion": version}, "spec": spec})
+        patch = Merge({"metadata": {"resourceVersion": version, "labels": MARK}, "spec": spec})
         lease = await self._client.patch(LEASES.at(self._name, self._namespace), patch, deadline=seconds)
         return lease.metadata.resource_version
 

@@ -221,7 +221,7 @@ class Sharded:
         A standby of it may take the lock right after it was released, or when a lease is over in which nobody renewed
         it. So a look must have shown it unchanged for longer than that takes.
         """
-        record, since, terms = self._single.record, self._single.since, self._me.terms
+        record, since, terms = self._single.record or self._single.vanished, self._single.since, self._me.terms
         if record is None or since is None:
             return False
         return self._seen_at < since + max(record.lease_seconds, terms.lease_seconds) + terms.renew_seconds
