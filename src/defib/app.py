@@ -57,7 +57,7 @@ from defib.observe.cache import HEARTBEATS_NAME, LOCKS_NAME, Cache
 from defib.observe.node_pods import NodePods
 from defib.observe.remediators import Remediators
 from defib.observe.steadiness import Steadiness
-from defib.observe.trigger import Trigger
+from defib.observe.trigger import SETTLE_MAX_SECONDS, Trigger
 from defib.observe.watch import Patience
 from defib.power.registry import Drivers
 from defib.telemetry.metrics import Metrics
@@ -182,6 +182,7 @@ class Operator:
     # What is led: who leads it, and what it must know before it acts.
 
     def notice(self) -> None:
+        self._trigger.settle(0.0)  # who has just been told to act does not let others finish first
         self._trigger.changed()
 
     async def catch_up(self) -> None:
@@ -228,7 +229,8 @@ class Operator:
         self._pass_seconds = seconds
         self._metrics.passed(seconds)
         # The shorter of two: one that the rest of the machine held up says nothing about the next.
-        self._trigger.settle(SETTLE_PASSES * min(seconds, before))
+        is_idle = not self.leadership.standing.leads and not self._executor.underway
+        self._trigger.settle(SETTLE_MAX_SECONDS if is_idle else SETTLE_PASSES * min(seconds, before))
 
     def _stand(self) -> None:
         """Whoever only watches is no part of any election."""
