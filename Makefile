@@ -23,7 +23,7 @@ demo: $(READY) ## Watch an embedded cluster lose a node: DEMO="--seconds 30" pas
 test: check ## Everything: make check, the contracts and the end-to-end tests on a real control plane
 	@$(BIN)/python -m testbed build || [ "$${CI:-}" != true ]  # without it, those tests skip, and say so
 	@$(BIN)/pytest -q -n 2 tests/flows --durations=5
-	@$(BIN)/pytest -q tests/contract tests/e2e tests/testbed --durations=15
+	@$(BIN)/pytest -q -n 2 --dist loadfile tests/contract tests/e2e tests/testbed --durations=15  # most of it is waiting
 
 .PHONY: check
 check: $(READY) ## The inner loop, about two minutes: lint, types, import contracts, unit, property and tidy tests

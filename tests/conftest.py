@@ -75,6 +75,17 @@ def _do_without(tests: str, why: str) -> NoReturn:
     pytest.skip(why)
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Where several processes run the tests, only one of them speaks."""
+    if (told := getattr(session.config, "workeroutput", None)) is not None:
+        told["missing"] = _MISSING
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object) -> None:
+    _MISSING.update(getattr(node, "workeroutput", {}).get("missing", {}))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for tests, why in _MISSING.items():
         terminalreporter.write_sep("!", f"{tests} did not run", red=True, bold=True)
