@@ -133,9 +133,9 @@ def candidate_of(settings: Settings) -> Candidate:
     # A sidecar knows us by the name of our host; where we write the name ourselves, each process needs its own.
     host = socket.gethostname()
     name = settings.replica_name or (host if settings.election == "follow" else f"{host}_{uuid.uuid4().hex[:8]}")
-    problems = [*problems_of(terms)] + (
-        [] if name else ["--replica-name: name this replica, since its host has no name"]
-    )
+    problems = [*problems_of(terms)]
+    if not name:
+        problems.append("--replica-name: name this replica, since its host has no name")
     if settings.election == "follow" and (spare := terms.lease_seconds - terms.renew_seconds) < lasts(terms):
         problems.append(
             f"--retry-period: what a sidecar says counts for {lasts(terms):g} s, two retry periods, and must be over "

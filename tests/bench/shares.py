@@ -99,10 +99,10 @@ def of_replica(name: str, each: Sequence[Spent]) -> Spent:
 
 
 def verdicts(loads: Sequence[Load], moved: Moved) -> list[Verdict]:
-    """What is shared. Where others carry out what was admitted, one replica does nearly all of it: shown, not judged."""
     measured: dict[str, list[float]] = {
         "nodes looked after": [one.nodes for one in loads],
         "pods moved": [one.moving.counted.pods_moved for one in loads],
+        "CPU while others remediate": [one.remediating.cpu_seconds for one in loads],
         "CPU while pods are moved": [one.moving.cpu_seconds for one in loads],
         "CPU while nothing happens": [one.watching.cpu_seconds for one in loads],
     }

@@ -11,7 +11,6 @@ across a creation by a replica that had not seen the lock before it are counted 
 A stranger who empties the holder's name, or puts back an old text of a holder's, forges a release: nobody here does.
 """
 
-import heapq
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -38,6 +37,7 @@ from defib.coordinate.election import (
     trying,
     wrote,
 )
+from tests.property.agenda import Agenda, Event
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 TROUBLE_SECONDS = 90.0
@@ -45,8 +45,6 @@ REQUEST_SECONDS = 5.0  # after so long, on its own clock, a replica gives a requ
 LONGEST_DELAY = 8.0
 SLOWEST, FASTEST = 0.9, 1.25
 TERMS = Terms()
-
-Event = Callable[[float], None]
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,10 +65,11 @@ class Seen(msgspec.Struct, frozen=True):
     is_written: bool = False
 
 
-class World:
+class World(Agenda):
     """The lock, as its server has it, the time that nobody can see, and who lives in it."""
 
     def __init__(self, chance: Random, way: Way) -> None:
+        super().__init__()
         self.chance = chance
         self.way = way
         self.record: Record | None = None
@@ -81,17 +80,6 @@ class World:
         self.replicas: list[Replica] = []
         self._version = 0
         self._hasty = [False]  # by life of the lock: whether its creator had not seen the life before
-        self._heap: list[tuple[float, int, Event]] = []
-        self._count = 0
-
-    def at(self, moment: float, event: Event) -> None:
-        self._count += 1
-        heapq.heappush(self._heap, (moment, self._count, event))
-
-    def run(self, until: float) -> None:
-        while self._heap and self._heap[0][0] <= until:
-            moment, _, event = heapq.heappop(self._heap)
-            event(moment)
 
     def delay(self) -> float:
         slow = self.is_troubled and self.chance.random() < 0.2

@@ -7,7 +7,6 @@ for one bucket, nothing of a bucket is under way when another one begins with it
 has each of them.
 """
 
-import heapq
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -18,6 +17,7 @@ from defib.coordinate import election, seats
 from defib.coordinate.election import Candidate, Look, Record, Sight, StepDown, Take, Terms, Written
 from defib.coordinate.lock import Found
 from defib.coordinate.seats import Member, Outlook, Seat
+from tests.property.agenda import Agenda, Event
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 RATES = (0.9, 1.25)
@@ -28,8 +28,6 @@ ALL_TERMS = (Terms(), *SELDOM, *SELDOM)
 FINISH_SECONDS = 10.0
 LONGEST_WORK = 12.0
 PEACE = 12.0  # leases: enough for everybody to be settled, and to have got what is theirs
-
-Event = Callable[[float], None]
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,10 +44,11 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
 AS_IT_IS = Way()
 
 
-class World:
+class World(Agenda):
     """The locks, as their server has them, and the time that nobody can see."""
 
     def __init__(self, chance: Random, way: Way) -> None:
+        super().__init__()
         self.chance = chance
         self.way = way
         self.terms = chance.choice(way.terms)
@@ -62,17 +61,6 @@ class World:
         self.handed_over = 0
         self._written = 0
         self._named = 0
-        self._heap: list[tuple[float, int, Event]] = []
-        self._count = 0
-
-    def at(self, moment: float, event: Event) -> None:
-        self._count += 1
-        heapq.heappush(self._heap, (moment, self._count, event))
-
-    def run(self, until: float) -> None:
-        while self._heap and self._heap[0][0] <= until:
-            moment, _, event = heapq.heappop(self._heap)
-            event(moment)
 
     def delay(self) -> float:
         is_slow = self.is_troubled and self.chance.random() < 0.1

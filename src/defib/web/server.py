@@ -54,8 +54,8 @@ def unseen(lost: Iterable[Blindness], now: datetime, limit_seconds: float) -> tu
 
     A new process has new connections, new credentials and no memory: that mends what trying again does not. While it is
     the API server that is out, being started anew again and again mends nothing and loses nothing: whoever is blind does
-    nothing, what must be known stands in the cluster, and the first list tells what has happened. The price is the pause
-    that the kubelet makes between starts: once the server is back, it may be minutes until the next one.
+    nothing, what must be known stands in the cluster, and the first list tells what has happened. In a pod the new process
+    waits until the server is back, so that the kubelet does not start it later and later.
     """
     ends = ((one, (now - one.since).total_seconds()) for one in lost)
     return tuple(
