@@ -25,6 +25,7 @@ from defib.model import medik8s
 from defib.model.cluster import HEARTBEAT_NAMESPACE
 from defib.model.pod_failover import REMEDIATION, TEMPLATE
 from defib.simulate.in_process import InProcess
+from defib.simulate.node_lifecycle import RAW_NODES, taints_due
 from defib.simulate.server import ApiServer
 from defib.simulate.virtual_time import VirtualClock, run
 from defib.telemetry.metrics import Metrics
@@ -185,11 +186,14 @@ class Stage:
     # What happens
 
     async def turn(self, *names: str, ready: str) -> None:
-        """Without a word the condition goes away."""
+        """Without a word the condition goes away. Kubernetes then keeps pods away from the nodes, or no longer."""
         since = f"{self.clock.now():%Y-%m-%dT%H:%M:%SZ}"
         said = [{"type": "Ready", "status": ready, "lastTransitionTime": since}] if ready else []
         for name in names:
             await self.person.patch(NODES.at(name), Merge({"status": {"conditions": said}}), subresource="status")
+        for name in names:
+            taints = taints_due(await self.person.get(RAW_NODES.at(name)), self.clock.now())
+            await self.person.patch(NODES.at(name), Merge({"spec": {"taints": taints}}))
 
     async def label(self, name: str, labels: Mapping[str, str | None]) -> None:
         await self.person.patch(NODES.at(name), Merge({"metadata": {"labels": dict(labels)}}))

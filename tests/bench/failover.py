@@ -9,7 +9,6 @@ much memory that takes; then all, beside many pods on nodes that stay well.
 import asyncio
 import os
 from collections.abc import Callable
-from datetime import datetime
 
 from defib.clock import SystemClock
 from defib.kube.client import Client
@@ -37,7 +36,7 @@ from tests.bench.onlooker import Onlooker, looking_on
 from tests.bench.processes import ROOT, BenchFailed, say, write, writing
 from tests.bench.replica import Replica, operating
 from tests.bench.ward import LOOK_EVERY, MANIFESTS, SERVED_WITHIN, kubectl
-from tests.bench.writer import Pen, turns
+from tests.bench.writer import Pen, taint, turns
 
 ONLOOKER = "token-admin"
 POLICIES = unstructured("defib.dev", "v1alpha1", "podfailoverpolicies", POLICY.name, namespaced=True)
@@ -101,7 +100,8 @@ class Ordeal:
         await self._team.until("no node has failed", is_quiet)
         await self._replica.until_quiet()
         before = self._replica.cpu_seconds
-        written = await self._turn(number, fleet.a_failure)
+        now = self._clock.now()
+        written = await self._turn(number, fleet.a_failure(now), fleet.a_taint(now))
         seen = await self._onlooker.see(DELETED, pods, MOVED_WITHIN)
         stayed = len(pods) - len(seen)
         if not stayed:
@@ -119,14 +119,16 @@ class Ordeal:
         )
 
     async def recover(self, number: int) -> None:
-        await self._turn(number, fleet.a_recovery)
+        await self._turn(number, fleet.a_recovery(self._clock.now()), fleet.NO_TAINT)
         await self._team.until(f"{fleet.name_of(number)} is back", is_quiet)
 
-    async def _turn(self, number: int, news: Callable[[datetime], fleet.Json]) -> float:
-        """The moment when it was answered."""
-        for _, request in turns([number], news(self._clock.now())):
+    async def _turn(self, number: int, news: fleet.Json, taints: fleet.Json) -> float:
+        """The moment when the news was answered. That the scheduler is told follows at once, as in Kubernetes."""
+        for _, request in turns([number], news):
             await self._pen.send(request)
-        return self._clock.now().timestamp()
+        answered = self._clock.now().timestamp()
+        await self._pen.send(taint(number, taints))
+        return answered
 
 
 def is_quiet(status: PolicyStatus) -> bool:

@@ -12,11 +12,14 @@ from typing import Any
 BORN = datetime(2026, 1, 1, tzinfo=UTC)
 KUBELET = "kubelet"
 DETECTOR = "node-problem-detector"
+LIFECYCLE = "kube-controller-manager"
 HEARTBEAT_NAMESPACE = "kube-node-lease"
 POD_NAMESPACE = "default"
 POD_LABELS = {"app": "noobaa"}
 
 Json = dict[str, Any]
+
+NO_TAINT: Json = {"spec": {"taints": None}}
 
 _ZONES = ("europe-a", "europe-b", "europe-c")
 _SIZES = ("m7.large", "m7.xlarge", "m7.2xlarge", "c7.4xlarge", "r7.xlarge")
@@ -167,6 +170,12 @@ def a_failure(since: datetime) -> Json:
         "lastTransitionTime": _stamp(since),
     }
     return {"status": {"conditions": [{"type": kind, **silent} for kind in _KUBELETS]}}
+
+
+def a_taint(since: datetime) -> Json:
+    """What it writes right after that, and by which the scheduler knows."""
+    kept_away = {"key": "node.kubernetes.io/unreachable", "timeAdded": _stamp(since)}
+    return {"spec": {"taints": [kept_away | {"effect": effect} for effect in ("NoSchedule", "NoExecute")]}}
 
 
 def a_recovery(since: datetime) -> Json:

@@ -98,6 +98,10 @@ def turns(numbers: Iterable[int], body: fleet.Json) -> Iterator[tuple[str, Reque
         yield fleet.name_of(number), _status_patch(number, body, fleet.KUBELET)
 
 
+def taint(number: int, body: fleet.Json) -> Request:
+    return _patch(NODES.at(fleet.name_of(number)).path(), body, fleet.LIFECYCLE)
+
+
 def _creation(path: str, body: fleet.Json) -> Request:
     encoded = msgspec.json.encode(body)
     return Request(method="POST", path=path, query={"fieldManager": fleet.KUBELET}, body=encoded)

@@ -16,10 +16,11 @@ from defib.decide.plan import NOTHING as NO_PLAN
 from defib.decide.plan import decide
 from defib.decide.rules import FailoverRules, Rules
 from defib.model import medik8s
-from defib.model.action import Action, Failure, MovePod, ReadClaim, ReportRemediation, SetFinalizers
+from defib.model.action import Action, MovePod, ReadClaim, ReportRemediation, SetFinalizers
 from defib.model.amount import Amount
 from defib.model.cluster import Cluster
 from defib.model.config_map import ConfigMap
+from defib.model.failure import Failure
 from defib.model.health_check import NodeHealthCheck
 from defib.model.meta import Meta, Unstructured
 from defib.model.node import Lease, Node, Taint
@@ -27,7 +28,16 @@ from defib.model.pod import Pod, pods_on
 from tests.builders import SECOND, T0, a_node
 from tests.unit.decide.checks import KINDS as CHECK_KINDS
 from tests.unit.decide.checks import a_lock, a_template
-from tests.unit.decide.failover.failovers import COLLECTION, KINDS, LONG_AGO, POLICIES, RWO, RWX, written
+from tests.unit.decide.failover.failovers import (
+    COLLECTION,
+    KINDS,
+    LONG_AGO,
+    POLICIES,
+    RWO,
+    RWX,
+    as_kubernetes_taints,
+    written,
+)
 
 NAMES = tuple(f"n{place}" for place in range(7))
 GONE = "gone"
@@ -166,15 +176,15 @@ class Fleet:
         old = self.nodes[name]
         taints = old.spec.taints
         node = a_node(name, ready=ready, since=since or self.now, uid=old.uid, labels=old.labels)
-        self.nodes[name] = change(node, spec=change(node.spec, taints=taints))
+        self.nodes[name] = as_kubernetes_taints(change(node, spec=change(node.spec, taints=taints)))
 
     def replace(self, name: str) -> None:
         node = a_node(name, ready="Unknown", since=self.now, uid=f"{name} at {self.now}", labels=labels_of(name))
-        self.nodes[name] = node
+        self.nodes[name] = as_kubernetes_taints(node)
 
     def taint(self, name: str, *taints: Taint) -> None:
         node = self.nodes[name]
-        self.nodes[name] = change(node, spec=change(node.spec, taints=list(taints)))
+        self.nodes[name] = as_kubernetes_taints(change(node, spec=change(node.spec, taints=list(taints))))
 
     def label(self, name: str, labels: Mapping[str, str]) -> None:
         node = self.nodes[name]
@@ -223,6 +233,6 @@ def labels_of(name: str) -> dict[str, str]:
     return {"pool": "a" if name < "n2" else "b"}
 
 
-def is_out(node: Node, touched_uid: str) -> bool:
-    """Whether it is the same node, and has not been well since."""
-    return node.uid == touched_uid and (node.ready != "True" or bool(node.spec.taints))
+def is_out(node: Node, touched: MovePod) -> bool:
+    """Whether it is the same node, and has not been well since. A taint counts if pods were to leave because of it."""
+    return node.uid == touched.node_uid and (node.ready != "True" or bool(node.taints_among(touched.taints)))

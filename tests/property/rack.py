@@ -18,7 +18,6 @@ from defib.model.action import (
     Action,
     DeleteAttachment,
     DeleteNode,
-    Failure,
     FreePod,
     HoldLock,
     OpenIncident,
@@ -33,6 +32,7 @@ from defib.model.action import (
     UntaintNode,
 )
 from defib.model.cluster import Cluster, Served
+from defib.model.failure import Failure
 from defib.model.incident import INCIDENT, INCIDENTS, Confirmation, IncidentStatus, NodeIncident, Phase
 from defib.model.lock import held_by_another
 from defib.model.meta import Meta, Unstructured

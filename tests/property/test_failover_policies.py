@@ -96,14 +96,14 @@ class Toll:
     """The nodes of which policies have wanted to move a pod, for as long as they have not been well since."""
 
     def __init__(self) -> None:
-        self.touched: dict[str, str] = {}
+        self.touched: dict[str, MovePod] = {}
 
     def note(self, moment: Moment) -> None:
         nodes = moment.cluster.nodes
-        self.touched = {name: uid for name, uid in self.touched.items() if is_out(nodes[name], uid)}
+        self.touched = {name: move for name, move in self.touched.items() if is_out(nodes[name], move)}
         for action in moment.plan.policies.todo.actions:
             if isinstance(action, MovePod):
-                self.touched[action.node] = action.node_uid
+                self.touched[action.node] = action
 
 
 def assert_within_limits(toll: Toll, moment: Moment) -> None:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from defib.app import rules_of
 from defib.config import SETTINGS, BadSettings, Settings, load
 from defib.decide.rules import FailoverRules
 from defib.forms import Address, duration, seconds
 from defib.model.amount import Amount
 from defib.model.incident import Grade
+from defib.rules_of import rules_of
 
 NO_FILES: dict[str, str] = {}
 

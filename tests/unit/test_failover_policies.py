@@ -51,6 +51,39 @@ def test_pods_leave_at_once_by_force_and_what_must_not_run_twice_waits() -> None
     play(scenario)
 
 
+@pytest.mark.parametrize("late_by", [0.1, 0.5])
+def test_pods_stay_until_kubernetes_keeps_others_away_from_the_node(late_by: float) -> None:
+    """Else the scheduler sends the next pod of a StatefulSet back to the node, from which it would have to move again."""
+
+    async def scenario(stage: Cluster3) -> None:
+        await stage.make_policy(acceptedProofs=["None"])
+        async with operating(stage, **WITHOUT_CHECKS):
+            await seconds(5)
+            await stage.say("Unknown")
+            await seconds(late_by)
+            assert (stage.asked("delete", "pods"), await stage.settled()) == ([], ("False", "Moving"))
+            await stage.taint()
+            await seconds(0.2)
+            assert stage.there() == ["web-3"]
+            assert sorted(stage.asked("delete", "pods")) == ["db-0", "web-1", "web-2"]
+
+    play(scenario)
+
+
+def test_where_nobody_taints_failed_nodes_pods_stay_for_a_second_and_no_longer() -> None:
+    async def scenario(stage: Cluster3) -> None:
+        await stage.make_policy()
+        async with operating(stage, **WITHOUT_CHECKS):
+            await seconds(5)
+            await stage.say("Unknown")
+            await seconds(0.9)
+            assert stage.asked("delete", "pods") == []
+            await seconds(0.4)
+            assert stage.there() == ["db-0", "web-3"]
+
+    play(scenario)
+
+
 @pytest.mark.parametrize("writes", range(8))
 def test_a_crash_before_any_write_changes_nothing_in_the_end(writes: int) -> None:
     async def scenario(stage: Cluster3) -> None:

@@ -21,6 +21,7 @@ from defib.model.cluster import Cluster, Served
 from defib.model.failover_policy import POLICY
 from defib.model.pod_failover import REMEDIATION, TEMPLATE
 from defib.simulate.in_process import InProcess
+from defib.simulate.node_lifecycle import RAW_NODES, taints_due
 from defib.simulate.server import ApiServer
 from defib.simulate.virtual_time import START, VirtualClock, run
 from defib.telemetry.metrics import Metrics
@@ -42,9 +43,19 @@ class Cluster3(msgspec.Struct):
     admin: Client
 
     async def turn(self, ready: str, node: str = "n1") -> None:
+        """And then, as Kubernetes does, it keeps pods away from the node or no longer."""
+        await self.say(ready, node)
+        await self.taint(node)
+
+    async def say(self, ready: str, node: str = "n1") -> None:
         since = f"{self.clock.now():%Y-%m-%dT%H:%M:%SZ}"
         said = [{"type": "Ready", "status": ready, "lastTransitionTime": since}]
         await self.admin.patch(NODES.at(node), Merge({"status": {"conditions": said}}), subresource="status")
+
+    async def taint(self, node: str = "n1") -> None:
+        """As its condition asks for."""
+        taints = taints_due(await self.admin.get(RAW_NODES.at(node)), self.clock.now())
+        await self.admin.patch(NODES.at(node), Merge({"spec": {"taints": taints}}))
 
     def put_pod(self, name: str, node: str = "n1", **more: Any) -> None:
         api_version, kind = OWNERS[name.partition("-")[0]]

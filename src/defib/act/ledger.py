@@ -10,7 +10,8 @@ from types import MappingProxyType
 import msgspec
 
 from defib.act.outcome import Failed
-from defib.model.action import Action, Failure, HoldLock, ReportRemediation, StartRemediation
+from defib.model.action import Action, HoldLock, ReportRemediation, StartRemediation
+from defib.model.failure import Failure
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0  # what a person mends (a role, a webhook) works again within half a minute

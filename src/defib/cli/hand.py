@@ -5,11 +5,11 @@ from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any
 
-from defib.app import rules_of
 from defib.cli.failed import Failed
 from defib.config import Settings
 from defib.console import approval, brake, confirmation
 from defib.console.session import NotDone
+from defib.rules_of import rules_of
 from defib.telemetry.log import printable
 
 

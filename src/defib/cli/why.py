@@ -12,7 +12,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from defib.app import rules_of
 from defib.cli.failed import Failed
 from defib.config import Settings
 from defib.console.failover import FailoverTold
@@ -20,6 +19,7 @@ from defib.console.session import NotDone
 from defib.console.why import Answer, CheckTold, GateTold, IncidentTold, RemediationTold, why
 from defib.model.duration import say
 from defib.model.verdict import State
+from defib.rules_of import rules_of
 from defib.telemetry.log import printable
 
 LABEL_WIDTH = 12

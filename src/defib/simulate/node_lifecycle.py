@@ -75,7 +75,7 @@ class NodeLifecycle:
             patch = Merge(version | {"status": {"conditions": unknown}})
             node = await self._client.patch(RAW_NODES.of(node), patch, subresource="status", deadline=DEADLINE_SECONDS)
             version = {"metadata": {"resourceVersion": node.metadata.resource_version}}
-        taints = _taints(node, self._clock.now())
+        taints = taints_due(node, self._clock.now())
         if taints != _known_taints(node):
             patch = Merge(version | {"spec": {"taints": taints}})
             await self._client.patch(RAW_NODES.of(node), patch, deadline=DEADLINE_SECONDS)
@@ -90,7 +90,7 @@ def _unknown(node: Unstructured, now: datetime) -> list[dict[str, Any]]:
     return [condition | unknown if condition["type"] in KUBELETS_OWN else condition for condition in known]
 
 
-def _taints(node: Unstructured, now: datetime) -> list[dict[str, Any]]:
+def taints_due(node: Unstructured, now: datetime) -> list[dict[str, Any]]:
     """The taints that the Ready condition asks for, besides those that are none of our business."""
     ready = next((c["status"] for c in _conditions(node) if c["type"] == "Ready"), "Unknown")
     wanted = {"Unknown": UNREACHABLE, "False": NOT_READY}.get(ready, "")

@@ -12,7 +12,8 @@ from structlog.testing import capture_logs
 from defib.act.executor import UNTOLD_MAX, Executor, Terms
 from defib.act.outcome import Done, Failed, Held, Stale, Withheld
 from defib.kube.kinds import LEASES, Kind
-from defib.model.action import Action, Failure, HoldLock, MovePod, TellEvent, WriteStatus
+from defib.model.action import Action, HoldLock, MovePod, TellEvent, WriteStatus
+from defib.model.failure import Failure
 from defib.model.health_check import KindRef
 from defib.model.mandate import Mandate
 from defib.model.meta import Resource

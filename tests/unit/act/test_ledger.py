@@ -7,7 +7,8 @@ import pytest
 
 from defib.act.ledger import ECHO_SECONDS, REPEATS_MAX, Ledger
 from defib.act.outcome import Failed
-from defib.model.action import Because, Failure, HoldLock, StartRemediation, WriteStatus
+from defib.model.action import Because, HoldLock, StartRemediation, WriteStatus
+from defib.model.failure import Failure
 from defib.model.health_check import KindRef
 from defib.model.lock import Claim
 from defib.model.meta import Meta

@@ -9,7 +9,8 @@ import pytest
 
 from defib.decide.rules import Rules
 from defib.model import medik8s
-from defib.model.action import Because, Failure, StartRemediation
+from defib.model.action import Because, StartRemediation
+from defib.model.failure import Failure
 from defib.model.lock import Claim
 from defib.model.node import LeaseSpec
 from tests.builders import HOUR, MINUTE, SECOND, T0

@@ -7,8 +7,9 @@ import pytest
 from defib.decide.leftovers import AT_ONCE, kind_of
 from defib.decide.rules import Rules
 from defib.model import medik8s, pod_failover, power_cycle
-from defib.model.action import ClearNodeAnnotation, EndRemediation, Failure
+from defib.model.action import ClearNodeAnnotation, EndRemediation
 from defib.model.cluster import HEARTBEAT_NAMESPACE, Missing, Unread
+from defib.model.failure import Failure
 from defib.model.incident import INCIDENTS, Phase
 from defib.model.leftover import DropMember, LetHostGo, ReadMembers, TakeTaintOff
 from defib.model.meta import Meta

@@ -11,8 +11,9 @@ import defib
 from defib.decide.explain import LEFT_TO_ANOTHER, explain
 from defib.decide.outlook import OPENERS, Outlook, outlook
 from defib.model import medik8s
-from defib.model.action import Failure, StartRemediation
+from defib.model.action import StartRemediation
 from defib.model.cluster import Cluster
+from defib.model.failure import Failure
 from defib.model.verdict import State, Verdict
 from tests.builders import MINUTE, SECOND, T0, a_node
 from tests.unit.decide.checks import (

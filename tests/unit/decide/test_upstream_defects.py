@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from defib.model import medik8s
-from defib.model.action import ClearNodeAnnotation, Failure, StartRemediation
+from defib.model.action import ClearNodeAnnotation, StartRemediation
+from defib.model.failure import Failure
 from tests.builders import HOUR, MINUTE, SECOND, T0
 from tests.unit.decide.checks import (
     BAR_TEMPLATE,

@@ -17,11 +17,13 @@ from defib.decide.failover.words import count, moved_and_waiting, not_deleted, t
 from defib.model.action import Action
 from defib.model.cluster import Cluster
 from defib.model.failover_policy import POLICY, FailedNode, Policy, State
-from defib.model.node import Node, Taint
+from defib.model.node import NOT_READY_TAINTS, Node, Taint
 from defib.model.pod import Pod, pods_on
 from defib.model.pod_failover import Wish
 
 CLAIMS_WITHIN = timedelta(seconds=2)
+# So long Kubernetes may take to keep new pods away from a node that it has just called not ready; it takes milliseconds.
+CLOSED_WITHIN = timedelta(seconds=1)
 _BEGUN = (State.MOVING, State.FAILING)
 
 Trigger = tuple[Any, ...]
@@ -46,6 +48,19 @@ class Pass(msgspec.Struct, frozen=True, kw_only=True):
     def held(self, node: Node) -> Held | None:
         return self.hold or self.turns.hold(node)
 
+    def open_until(self, node: Node) -> datetime | None:
+        """Until when pods stay because the scheduler, which has not heard of the failure, may send others back to the
+        node; None when none need stay.
+
+        Taints of other kinds do not count: the pods that run there tolerate them. Nor does the one that drives pods
+        out: nearly all of them tolerate it for some minutes.
+        """
+        is_tainted = any(one.effect == "NoSchedule" for one in node.taints_among(NOT_READY_TAINTS))
+        if node.ready == "True" or node.spec.unschedulable or is_tainted:
+            return None
+        until = self.seen[node.name] + CLOSED_WITHIN
+        return until if self.cluster.now < until else None
+
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
     """A node, and how it has failed for whom, where the time to wait is over."""
@@ -61,6 +76,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     judged: Mapping[str, Judged] = {}
     entries: Mapping[str, FailedNode] = {}
     is_unsure: bool = False  # something must be found out first
+    later: datetime | None = None  # when pods leave at the latest that stay only until the scheduler knows
     pods: Mapping[str, Pod] = {}  # all of the node, and which of them are whose, while nobody wants anything else
     shares: Mapping[str, Mapping[str, Pod]] = {}
 
@@ -76,6 +92,7 @@ def plan_node(failed: Failed, this: Pass, before: Look | None) -> Look:
         judged={case.name: _remembered(case, entries.get(case.known.item.key)) for case in cases},
         entries=entries,
         is_unsure=any(case.pods.unsure for case in cases),
+        later=this.open_until(failed.node) if any(case.pods.movable for case in cases) else None,
         pods=pods,
         shares=shares,
     )
@@ -279,4 +296,5 @@ def _actions(case: _Case, entry: FailedNode | None) -> tuple[Action, ...]:
     """First it is written down, then it is done."""
     there, unread = case.there, case.pods.unread
     is_begun = there is not None and there.state in _BEGUN and entry is not None and entry.state in _BEGUN
-    return (*unread, *case.judged.moves) if is_begun and not case.must_wait else unread
+    must_wait = case.must_wait or case.this.open_until(case.node) is not None
+    return (*unread, *case.judged.moves) if is_begun and not must_wait else unread

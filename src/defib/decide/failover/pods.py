@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from defib.model.action import Failure, ReadClaim
+from defib.model.action import ReadClaim
+from defib.model.failure import Failure
 from defib.model.node import NOT_READY_TAINTS, Taint
 from defib.model.pod import Pod
 from defib.model.pod_failover import KEEP, Wish
@@ -80,7 +81,7 @@ def sort_pods(pods: Iterable[Pod], wish: Wish, *, failed_at: datetime, facts: Cl
         if why := why_it_stays(pod, wish, failed_at):
             reasons[why] += 1
             bare += [pod] if pod.controller is None and not pod.is_mirror else []
-        elif to_read := _to_read(pod, wish, facts.claims):
+        elif to_read := claims_to_read(pod, wish, facts.claims):
             (waiting if to_read.keys() & facts.unreadable else unsure).append(pod)
             unread |= to_read
         elif needs_proof(pod, wish, facts.claims):
@@ -145,7 +146,7 @@ def is_shared(modes: frozenset[str] | None) -> bool:
     return modes is not None and frozenset() < modes <= SHARED_MODES
 
 
-def _to_read(pod: Pod, wish: Wish, claims: Claims) -> dict[str, ReadClaim]:
+def claims_to_read(pod: Pod, wish: Wish, claims: Claims) -> dict[str, ReadClaim]:
     """Claims of which nothing is known yet, where it depends on them alone."""
     keys = [f"{pod.namespace}/{claim}" for claim in pod.claims]
     if not wish.accepts or needs_proof(pod, wish, {key: claims.get(key, SHARED_MODES) for key in keys}):

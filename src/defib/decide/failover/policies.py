@@ -113,8 +113,9 @@ def _todo(looks: Mapping[str, Remembered], this: Pass) -> Todo:
     seen = [one.look for name, one in looks.items() if out_of_sight(name, this.cluster) is None]
     is_held = any(entry.state is State.HELD for one in looks.values() for entry in one.look.entries.values())
     waits = is_held or any(one.look.is_unsure for one in looks.values())
+    moments = [look.later for look in seen] + [this.cluster.now + LOOK_AGAIN if waits else None]
     return Todo(
-        wake_at=this.cluster.now + LOOK_AGAIN if waits else None,
+        wake_at=min(filter(None, moments), default=None),
         actions=tuple(action for one in looks.values() for action in one.look.actions),
         judged={name: judged for one in looks.values() for name, judged in one.look.judged.items()},
         claims=frozenset(claim for look in seen for judged in look.judged.values() for claim in judged.sorted.claims),

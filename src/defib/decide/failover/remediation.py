@@ -24,8 +24,9 @@ from defib.decide.failover.words import count, moved_and_waiting, not_deleted, t
 from defib.decide.rules import INSTANT, LOOK_AGAIN
 from defib.decide.status import merged
 from defib.model import medik8s
-from defib.model.action import Failure, MovePod, ReportRemediation, SetFinalizers, TellEvent
+from defib.model.action import MovePod, ReportRemediation, SetFinalizers, TellEvent
 from defib.model.cluster import Cluster
+from defib.model.failure import Failure
 from defib.model.health_check import StatusCondition
 from defib.model.incident import Grade
 from defib.model.meta import Unstructured

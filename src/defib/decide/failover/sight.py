@@ -8,8 +8,9 @@ import msgspec
 from defib.decide.failover.pods import ClaimFacts, sort_pods, unreadable_claims
 from defib.decide.failover.todo import Judged
 from defib.decide.status import whole_or_none
-from defib.model.action import Failure, MovePod
+from defib.model.action import MovePod
 from defib.model.cluster import Cluster
+from defib.model.failure import Failure
 from defib.model.node import Node, Taint
 from defib.model.pod import Pod, pods_on
 from defib.model.pod_failover import Wish

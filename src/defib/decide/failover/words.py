@@ -1,8 +1,9 @@
 """How it is said what becomes of pods: the same words in every status and event."""
 
 from defib.decide.failover.pods import NAMED_MOST, Sorted
-from defib.model.action import Failure, MovePod
+from defib.model.action import MovePod
 from defib.model.failover_policy import say_proofs
+from defib.model.failure import Failure
 from defib.model.pod import Pod
 from defib.model.pod_failover import Wish
 

@@ -14,7 +14,7 @@ from defib.model.action import Action, MovePod, ReportRemediation, SetFinalizers
 from defib.model.cluster import Cluster, Served
 from defib.model.failover_policy import POLICY, FailedNode, PolicyStatus, read_policy_status
 from defib.model.meta import Meta, OwnerReference, Unstructured
-from defib.model.node import Node, Taint
+from defib.model.node import NOT_READY_TAINTS, Node, Taint
 from defib.model.pod import Pod, PodSpec, PodStatus, Toleration, pods_on
 from defib.model.pod_failover import FINALIZER, REMEDIATION
 from tests.builders import HOUR, T0, a_node
@@ -116,7 +116,16 @@ def a_policy(name: str = "web", *, namespace: str = PLACE, status: Any = None, *
 
 
 def a_failed_node(name: str = "n1", *, since: datetime | None = FAILED_AT, **fields: Any) -> Node:
-    return a_node(name, ready=fields.pop("ready", "Unknown"), since=since, **fields)
+    return as_kubernetes_taints(a_node(name, ready=fields.pop("ready", "Unknown"), since=since, **fields))
+
+
+def as_kubernetes_taints(node: Node) -> Node:
+    """A moment after its condition has changed: no pods are sent to a node that is not ready. Other taints stay."""
+    others = [one for one in node.spec.taints or () if one.key not in NOT_READY_TAINTS]
+    if node.ready == "True":
+        return tainted(node, *others)
+    key = "node.kubernetes.io/unreachable" if node.ready == "Unknown" else "node.kubernetes.io/not-ready"
+    return tainted(node, *others, *(Taint(key=key, effect=effect) for effect in ("NoSchedule", "NoExecute")))
 
 
 def tainted(node: Node, *taints: Taint) -> Node:

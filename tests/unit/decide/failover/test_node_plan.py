@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from defib.decide.failover.plan import NOTHING, Failover
-from defib.model.action import Failure
 from defib.model.cluster import Cluster
 from defib.model.failover_policy import FailedNode, State
+from defib.model.failure import Failure
 from tests.builders import SECOND, T0
 from tests.unit.decide.failover.failovers import (
     DAEMON_SET,

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from defib.model.action import Failure, MovePod, ReportRemediation
+from defib.model.action import MovePod, ReportRemediation
 from defib.model.amount import Amount
 from defib.model.cluster import Cluster
 from defib.model.failover_policy import State
+from defib.model.failure import Failure
 from defib.model.node import Taint
 from defib.model.pod import Toleration
 from tests.builders import HOUR, MINUTE, SECOND, T0, a_node

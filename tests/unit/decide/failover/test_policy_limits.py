@@ -8,11 +8,12 @@ import pytest
 from defib.decide.failover.plan import NOTHING, Failover
 from defib.decide.failover.policies import LOOKED_AT_ONCE
 from defib.model import medik8s
-from defib.model.action import Failure, ReadClaim, ReportRemediation
+from defib.model.action import ReadClaim, ReportRemediation
 from defib.model.amount import Amount
 from defib.model.cluster import Blindness, Cluster
 from defib.model.config_map import ConfigMap
 from defib.model.failover_policy import State
+from defib.model.failure import Failure
 from defib.model.meta import Meta
 from defib.model.pod import pods_on
 from tests.builders import HOUR, MINUTE, SECOND, T0, a_node

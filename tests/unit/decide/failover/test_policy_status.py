@@ -8,9 +8,10 @@ import pytest
 from defib.decide.failover.policy_status import Known, being_written, left_alone, read_known, report_policy
 from defib.decide.failover.reading import read_policy
 from defib.decide.rules import FailoverRules
-from defib.model.action import Failure, ReportRemediation, TellEvent
+from defib.model.action import ReportRemediation, TellEvent
 from defib.model.cluster import Cluster
 from defib.model.failover_policy import MOST_NODES, POLICY, FailedNode, PolicyStatus, State, read_policy_status
+from defib.model.failure import Failure
 from tests.builders import HOUR, SECOND, T0
 from tests.unit.decide.failover.failovers import FAILED_AT, a_failover, a_policy, change, written
 

@@ -8,9 +8,10 @@ import pytest
 
 from defib.decide.failover.sight import FIRST_SIGHT
 from defib.model import medik8s
-from defib.model.action import Failure, MovePod, SetFinalizers
+from defib.model.action import MovePod, SetFinalizers
 from defib.model.cluster import Blindness, Cluster
 from defib.model.config_map import ConfigMap
+from defib.model.failure import Failure
 from defib.model.meta import Meta
 from defib.model.node import Lease, LeaseSpec, Node
 from defib.model.pod import Toleration, pods_on

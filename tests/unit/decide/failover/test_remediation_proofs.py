@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from defib.model import medik8s
-from defib.model.action import Failure, ReadClaim
+from defib.model.action import ReadClaim
 from defib.model.cluster import Cluster
+from defib.model.failure import Failure
 from defib.model.pod import Pod
 from tests.builders import T0
 from tests.unit.decide.failover.failovers import (

@@ -12,8 +12,9 @@ import msgspec
 from defib.decide.fencing.case import VOLUME_ATTACHMENT, Case
 from defib.decide.fencing.order import Obstacle, Order
 from defib.decide.fencing.table import next_row
-from defib.model.action import Failure, Target
+from defib.model.action import Target
 from defib.model.cluster import Cluster, Served
+from defib.model.failure import Failure
 from defib.model.incident import Command, Grade, IncidentSpec, IncidentStatus, NodeIncident, Phase, PowerReading, Proof
 from defib.model.meta import Meta, OwnerReference, Unstructured
 from defib.model.metal3 import HOST

@@ -11,8 +11,9 @@ from defib.decide.plan import NOTHING as NO_PLAN
 from defib.decide.plan import Plan, decide
 from defib.decide.rules import Rules
 from defib.model import medik8s
-from defib.model.action import CheckPower, Failure, ReportRemediation
+from defib.model.action import CheckPower, ReportRemediation
 from defib.model.cluster import Blindness, Cluster, Served
+from defib.model.failure import Failure
 from defib.model.health_check import NodeHealthCheck
 from defib.model.incident import INCIDENTS, IncidentSpec, IncidentStatus, NodeIncident, Phase
 from defib.model.meta import Meta, Unstructured

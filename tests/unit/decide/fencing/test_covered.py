@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from defib.decide.fencing.covered import LIES, RETRY, UNREADABLE, machine_of
-from defib.model.action import Failure
 from defib.model.cluster import Blindness
+from defib.model.failure import Failure
 from defib.model.power import PowerPath
 from tests.builders import HOUR, MINUTE, SECOND, T0, a_node
 from tests.unit.decide.fencing.hall import PAUSE, POWER, Hall, cannot_tell, many, says_off

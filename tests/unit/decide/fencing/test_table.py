@@ -6,8 +6,9 @@ import pytest
 
 from defib.decide.fencing.order import Obstacle
 from defib.decide.fencing.table import TRANSITIONS
-from defib.model.action import DeleteMachine, Failure, Target
+from defib.model.action import DeleteMachine, Target
 from defib.model.cluster import Blindness
+from defib.model.failure import Failure
 from defib.model.health_check import KindRef
 from defib.model.incident import Confirmation, Entry, Grade, IncidentSpec, Outcome, Phase
 from defib.model.node import Node

@@ -10,8 +10,9 @@ from defib.decide.machine_health.plan import NOTHING, SETTING
 from defib.decide.quorum import BUDGETS, CLUSTER_VERSION, PODS
 from defib.decide.rules import INSTANT, Rules
 from defib.model import medik8s, pod_failover
-from defib.model.action import EndRemediation, Failure
+from defib.model.action import EndRemediation
 from defib.model.cluster import Cluster, Missing, Served
+from defib.model.failure import Failure
 from defib.model.incident import Phase
 from defib.model.machine import STRATEGY
 from defib.model.machine_action import AskForPowerCycle, MachineAction, RemediateMachine
