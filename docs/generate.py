@@ -45,7 +45,8 @@ METRICS_HEAD = """# Metrics
 
 Served at `/metrics` of the probes' address in Prometheus text. `kind` is what is watched, such as `nodes`; `check` is a
 NodeHealthCheck. The three `nodehealthcheck_…` metrics have the names and labels that dashboards know from the medik8s
-operator; their series of nodes that are done with are kept for the latest hundred. Besides these there are the usual
+operator; their series of nodes that are done with are kept for the latest hundred. `upgradeoperator_node_drain_timeout` is
+known from OpenShift; of drains only the replica that leads tells. Besides these there are the usual
 `process_…` metrics (CPU, memory, open files).
 
 | name | type | labels | meaning |
@@ -65,6 +66,9 @@ METRICS_TAIL = """
 | nobody has tried for a day whether nodes could be fenced | `max(defib_fence_checked_seconds) > 0 and time() - max(defib_fence_checked_seconds) > 90000` |
 | pods have waited for a proof for five minutes | `max(defib_pods_waiting_for_proof) > 0` for 5 minutes |
 | failed nodes wait for their turn | `max(defib_failover_held_nodes{reason="Budget"}) > 0` for 5 minutes |
+| a drain has taken longer than it may | `max by (node) (defib_drain_failed) == 1` |
+| a drain has been held back for a quarter of an hour | `max(defib_drains{phase="Held"}) > 0` for 15 minutes |
+| a drain waits for a person's approval | `max(defib_drains{phase="WaitingForApproval"}) > 0` for 5 minutes |
 | calls to BMCs hang | `max(defib_power_calls_left_behind) > 16` |
 | no replica runs | `absent(defib_build_info)` for 5 minutes |
 | no replica leads | `sum(defib_leading) == 0` for 2 minutes |

@@ -5,14 +5,14 @@ Observing, deciding and acting know nothing of each other; they meet here.
 
 import asyncio
 from collections import deque
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NoReturn
 
 import msgspec
 import structlog
 
 from defib.act.executor import Executor, Hooks, Terms
-from defib.act.outcome import Done, Failed, Outcome, Stale
+from defib.act.outcome import Done, Outcome, Stale
 from defib.announcements import Announcements
 from defib.clock import Clock
 from defib.config import Settings
@@ -23,8 +23,7 @@ from defib.decide.doubt import brake_reason
 from defib.decide.fencing.obstacles import waits_for_another
 from defib.decide.plan import NOTHING, Plan, decide
 from defib.decide.remediators import NO_WORK, plan_own_work
-from defib.decide.rules import FailoverRules, Rules
-from defib.decide.wanted import wanted_kinds
+from defib.decide.wanted import wanted_kinds, widest
 from defib.gauges import Gauges, series_of
 from defib.kube.client import Answer, Client, Scope
 from defib.kube.discovery import Discovery
@@ -45,9 +44,7 @@ from defib.model.action import (
     TellEvent,
     WriteStatus,
 )
-from defib.model.amount import read_amount
 from defib.model.cluster import HEARTBEAT_NAMESPACE, Cluster
-from defib.model.incident import Grade
 from defib.model.mandate import Mandate
 from defib.model.meta import Resource
 from defib.model.pod import PODS_ON
@@ -60,6 +57,7 @@ from defib.observe.steadiness import Steadiness
 from defib.observe.trigger import SETTLE_MAX_SECONDS, Trigger
 from defib.observe.watch import Patience
 from defib.power.registry import Drivers
+from defib.rules_of import rules_of
 from defib.telemetry.metrics import Metrics
 from defib.web.server import Probes, overdue, unseen
 
@@ -229,8 +227,14 @@ class Operator:
         self._pass_seconds = seconds
         self._metrics.passed(seconds)
         # The shorter of two: one that the rest of the machine held up says nothing about the next.
-        is_idle = not self.leadership.standing.leads and not self._executor.underway
-        self._trigger.settle(SETTLE_MAX_SECONDS if is_idle else SETTLE_PASSES * min(seconds, before))
+        self._settle(SETTLE_PASSES * min(seconds, before))
+
+    def _settle(self, usual: float) -> None:
+        """How long others get after a change: long where a pass begins nothing more; but what is new is ours to follow."""
+        standing, executor = self.leadership.standing, self._executor
+        is_idle = not standing.leads and not executor.underway
+        rest = SETTLE_MAX_SECONDS if is_idle or executor.has_a_line else usual
+        self._trigger.settle(rest, first=usual if standing.leads or standing.held else rest)
 
     def _stand(self) -> None:
         """Whoever only watches is no part of any election."""
@@ -259,7 +263,7 @@ class Operator:
         self._announcements.look(cluster, self._rules)
         self._metrics.decided(self._clock.monotonic() - started)
         own = self._own = plan_own_work(cluster, self._rules, plan, self._own)
-        self._remediators.want({**wanted_kinds(plan, cluster, self._rules), **own.kinds})
+        self._remediators.want(widest(wanted_kinds(plan, cluster, self._rules), own.kinds))
         self._node_pods.want(frozenset(node for node in own.nodes if self.leadership.looks_after(node)))
         self._memory.keep_only(own, cluster)
         ours = (*plan.actions, *self._default_check(cluster)) if self._settings.health_checks == "on" else ()
@@ -315,8 +319,6 @@ class Operator:
                 self._metrics.old(action.node)
             case MovePod() | FreePod(), Done():
                 self._moved(action)
-            case _, Failed():
-                self._metrics.action_failed(type(action).__name__)
         self._gauges.ended(action, outcome)
         self._memory.remember(action, outcome)
         if not isinstance(action, TellEvent):
@@ -374,26 +376,3 @@ class Operator:
 
     def sight_changed(self, name: str) -> None:  # noqa: ARG002  whichever it was, the next pass looks at all
         self._trigger.changed()
-
-
-def rules_of(settings: Settings) -> Rules:
-    return Rules(
-        namespace=settings.namespace,
-        lock_namespace=settings.lock_namespace,
-        brake_setting=settings.brake == "on",
-        upgrade_signals=settings.upgrade_signals,
-        upgrade_limit=timedelta(seconds=settings.upgrade_limit_seconds),
-        own_node=settings.node_name or "",
-        serves=frozenset(settings.serves),
-        fence_check_pause=timedelta(seconds=settings.fence_check_seconds),
-        leftover_age=timedelta(seconds=settings.leftover_age_seconds),
-        has_members=settings.election == "shards",
-        failover=FailoverRules(
-            serves_policies=settings.pod_failover_policies == "on",
-            max_unhealthy=read_amount(settings.failover_max_unhealthy),
-            dwell=timedelta(seconds=settings.failover_dwell_seconds),
-            shortest_dwell=timedelta(seconds=settings.failover_shortest_dwell_seconds),
-            proofs=frozenset(Grade(one) for one in settings.failover_proofs),
-            allowed_proofs=frozenset(settings.failover_allowed_proofs),
-        ),
-    )

@@ -6,7 +6,9 @@ from datetime import datetime
 
 import structlog
 
-from defib.act.outcome import Done, Outcome
+from defib.act.drains import rung_of
+from defib.act.outcome import Done, Failed, Outcome
+from defib.decide.drains.plan import Drains
 from defib.decide.failover.plan import Failover
 from defib.decide.fencing.readiness import Readiness
 from defib.decide.leftovers import kind_of
@@ -14,17 +16,21 @@ from defib.decide.plan import Plan
 from defib.decide.remediators import OwnWork
 from defib.model.action import Action
 from defib.model.cluster import Cluster
+from defib.model.drain_action import BLOCKED, PodStep
 from defib.model.failover_policy import State
 from defib.model.incident import NodeIncident, Phase
+from defib.model.node_drain import Phase as DrainPhase
 from defib.model.pod import PODS_ON
 from defib.model.standing import Standing
 from defib.observe.cache import HEARTBEATS_NAME, LOCKS_NAME
 from defib.power.registry import Drivers
 from defib.telemetry.metrics import Metrics
+from defib.telemetry.series import Draining
 
 log = structlog.get_logger("app")
 
 _OPEN = tuple(phase for phase in Phase if phase is not Phase.CLOSED)
+_NOT_OURS = Draining()
 
 
 class Gauges:
@@ -39,6 +45,8 @@ class Gauges:
         """A standby may make no pass for minutes, and a mandate ends without one: so this is shown whenever somebody looks."""
         self._leads = standing.leads
         self._metrics.stands(standing)
+        if not self._leads:
+            self._metrics.drains(_NOT_OURS)  # else a drain that has failed would be told of until the next pass
 
     def show(self, cluster: Cluster, plan: Plan, own: OwnWork) -> None:
         self._show_cache(cluster)
@@ -46,10 +54,17 @@ class Gauges:
         self._show_incidents(cluster.incidents())
         self._show_fences(own.readiness)
         self._show_failover(own.failover)
+        self._metrics.drains(_draining(own.drains) if self._leads else _NOT_OURS)
         self._metrics.left_behind(self._drivers.left_behind)
 
     def ended(self, action: Action, outcome: Outcome) -> None:
-        """Of what was done, what nobody else counts: leftovers that were taken away."""
+        """Of what was done, what nobody else counts: what failed, steps of drains, and leftovers that were taken away."""
+        is_blocked = isinstance(outcome, Failed) and outcome.why.startswith(BLOCKED)
+        if isinstance(action, PodStep) and isinstance(outcome, Done | Failed):
+            result = "blocked" if is_blocked else "done" if isinstance(outcome, Done) else "failed"
+            self._metrics.drain_step(rung_of(action).value, result)
+        if isinstance(outcome, Failed) and not is_blocked:  # a budget that has its way is no failure
+            self._metrics.action_failed(type(action).__name__)
         if isinstance(outcome, Done) and (kind := kind_of(action)):
             self._metrics.collected(kind)
             log.info("leftover collected", kind=kind, what=action.key)
@@ -112,6 +127,20 @@ class Gauges:
         began = [one.metadata.creation_timestamp for one in incidents.values() if one.is_open]
         oldest = min((moment for moment in began if moment is not None), default=None)
         self._metrics.incidents({phase.value: phases[phase] for phase in _OPEN}, oldest)
+
+
+def _draining(drains: Drains) -> Draining:
+    """Of the records that nobody's drain stands behind now, only those that wait for it to go on."""
+    standings = {name: one.status for name, one in drains.standings.items()}
+    paused = (one.status for name, one in drains.records.items() if name not in standings and one.status.paused_at)
+    phases = Counter(status.phase for status in (*standings.values(), *paused))
+    estimates = {name: known.status.estimate_seconds for name, known in drains.known.items()}
+    return Draining(
+        phases={phase.value: phases[phase] for phase in DrainPhase},
+        failed=[name for name, status in standings.items() if status.failed],
+        pods_left={name: status.pods_left for name, status in standings.items() if status.pods_left is not None},
+        estimates={name: seconds for name, seconds in estimates.items() if seconds is not None},
+    )
 
 
 def series_of(name: str) -> str:

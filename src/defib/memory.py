@@ -40,7 +40,7 @@ class Memory:
 
     def keep_only(self, own: OwnWork, cluster: Cluster) -> None:
         self.power.keep_only(own.fencing.open, cluster.nodes)
-        self.claims.keep_only(own.failover.claims)
+        self.claims.keep_only(own.claims)
 
     def _heartbeat(self, node: str) -> datetime | None:
         lease = self._cache.snapshot(self._clock.now()).heartbeat_of(node)

@@ -48,6 +48,8 @@ from testbed.scenario.story import (
 ROOT = Path(__file__).parents[2]
 DEFINED_IN = (
     "deploy/crds/remediation.medik8s.io_nodehealthchecks.yaml",
+    "deploy/crds/defib.dev_drainpolicies.yaml",
+    "deploy/crds/defib.dev_nodedrains.yaml",
     "deploy/crds/defib.dev_nodeincidents.yaml",
     "deploy/crds/defib.dev_podfailoverpolicies.yaml",
     "deploy/crds/defib.dev_podfailoverremediations.yaml",

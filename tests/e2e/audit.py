@@ -14,11 +14,17 @@ from testbed.cluster import ControlPlane
 
 ACCOUNT = "system:serviceaccount:defib-system:defib"
 _LOG = "audit.log"
+# What is done to pods, and to the locks of nodes, with what was asked for; of the rest, that it was asked.
+_WHOLE = [{"resources": ["pods", "pods/eviction"]}, {"group": "coordination.k8s.io", "resources": ["leases"]}]
 _POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived", "ResponseStarted"],
-    "rules": [{"level": "Metadata", "users": [ACCOUNT]}, {"level": "None"}],
+    "rules": [
+        {"level": "Request", "users": [ACCOUNT], "resources": _WHOLE},
+        {"level": "Metadata", "users": [ACCOUNT]},
+        {"level": "None"},
+    ],
 }
 
 
@@ -30,6 +36,7 @@ class Request(msgspec.Struct, frozen=True):
     by: str  # the credential: replicas share an account, and each has a token of its own
     received: datetime
     answered: datetime
+    body: Any = None
 
     @property
     def is_write(self) -> bool:
@@ -69,4 +76,5 @@ def _request(line: dict[str, Any]) -> Request:
     key = "/".join(part for part in (ref.get("namespace", ""), ref.get("name", "")) if part)
     (by,) = line["user"]["extra"]["authentication.kubernetes.io/credential-id"]
     received, answered = (datetime.fromisoformat(line[name]) for name in ("requestReceivedTimestamp", "stageTimestamp"))
-    return Request(line["verb"], what, key, line["responseStatus"]["code"], by, received, answered)
+    code, body = line["responseStatus"]["code"], line.get("requestObject")
+    return Request(line["verb"], what, key, code, by, received, answered, body)

@@ -11,7 +11,9 @@ from defib.config import Settings
 from defib.coordinate.leadership import REST_SECONDS
 from defib.decide.failover.turns import BUDGET
 from defib.model.incident import Phase
-from defib.telemetry.catalogue import METRICS, OLD_REMEDIATION, Metric
+from defib.model.node_drain import Phase as DrainPhase
+from defib.telemetry.catalogue import METRICS, NODE_DRAIN_TIMEOUT, OLD_REMEDIATION, Metric
+from tests.tidy.repository import anchors
 
 FILE = Path(__file__).parents[2] / "deploy" / "alerts.yaml"
 KNOWN = {metric.name: metric for metric in METRICS}
@@ -68,6 +70,31 @@ def test_the_phase_that_needs_a_person_is_called_so() -> None:
 def test_the_reason_of_a_node_that_waits_for_its_turn_is_called_so() -> None:
     (expr,) = (alert["expr"] for alert in ALERTS if alert["alert"] == "DefibFailoverHeldByBudget")
     assert f'reason="{BUDGET}"' in expr
+
+
+def test_the_phases_of_drains_that_call_for_a_person_are_called_so() -> None:
+    phases = {"DefibDrainHeld": DrainPhase.HELD, "DefibDrainWaitsForApproval": DrainPhase.APPROVAL}
+    for name, phase in phases.items():
+        assert f'phase="{phase.value}"' in the(name)["expr"]
+
+
+def test_every_alert_about_drains_leads_to_a_part_of_the_guide() -> None:
+    page = FILE.parents[1] / "docs" / "drains.md"
+    links = [
+        re.findall(r"docs/drains\.md#([\w-]+)", alert["annotations"]["description"])
+        for alert in ALERTS
+        if "defib_drain" in alert["expr"]
+    ]
+    assert [len(found) for found in links] == [1, 1, 1]
+    assert {anchor for found in links for anchor in found} <= anchors(page.read_text())
+
+
+def test_an_alert_that_openshift_has_for_nodekeeper_finds_its_metric() -> None:
+    """UpgradeNodeDrainFailedSRE asks for the series that is 1, and names the node by this label."""
+    assert (NODE_DRAIN_TIMEOUT.name, NODE_DRAIN_TIMEOUT.labels) == (
+        "upgradeoperator_node_drain_timeout",
+        ("node_name",),
+    )
 
 
 def test_pods_may_wait_for_a_proof_for_five_minutes_before_anybody_is_called() -> None:

@@ -9,6 +9,9 @@ import yaml
 from defib.app import FINISH_SECONDS, FIRST_CONTACT_SECONDS
 from defib.config import Settings
 from defib.coordinate.elector import TOLERANCE_SECONDS
+from defib.decide.drains.compatibility import NAMESPACE
+from defib.decide.drains.intents import kinds_for
+from defib.model.drain_policy import ALL_SOURCES
 from defib.web.server import SHUTDOWN_SECONDS
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -119,3 +122,27 @@ def test_endpoints_are_in_a_file_of_their_own() -> None:
     assert [rule.get("resourceNames") for rule in role["rules"]] == [None, [DEFAULTS.leader_lock]]
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert binding["subjects"] == only(ACTING, "RoleBinding")["subjects"]
+
+
+def test_what_is_only_in_some_clusters_is_in_a_file_of_its_own() -> None:
+    """A role in a namespace that is not there would keep all of operator.yaml from being applied."""
+    made = {one["metadata"]["name"] for one in ACTING if one["kind"] == "Namespace"} | {"kube-node-lease"}
+    assert {one["metadata"].get("namespace") for one in ACTING} <= made | {None}
+    role, binding = yaml.safe_load_all((DEPLOY / "managed-upgrade-operator.yaml").read_text())
+    assert {one["metadata"]["namespace"] for one in (role, binding)} == {NAMESPACE}
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"] == only(ACTING, "RoleBinding")["subjects"]
+
+
+def test_every_kind_by_which_drains_are_known_may_be_read() -> None:
+    (role,) = (one for one in ACTING if one["kind"] == "ClusterRole" and one["metadata"]["name"] == "defib")
+    watched = {
+        (group, resource)
+        for rule in role["rules"]
+        if {"get", "list", "watch"} <= set(rule["verbs"])
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    wanted = {(kind.group, f"{kind.name.lower()}s") for kind in kinds_for(ALL_SOURCES)}
+    assert wanted - watched == set()

@@ -1,25 +1,38 @@
-"""What a pass has seen, as numbers: incidents, fences, pods that wait, and calls that nobody waits for any more."""
+"""What a pass has seen, as numbers: incidents, fences, pods that wait, drains, and calls that nobody waits for any more."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from defib.act.outcome import Done, Failed, Stale
+from defib.act.outcome import Outcome as Ended
+from defib.decide.drains.intent import Intent
+from defib.decide.drains.plan import Drains
+from defib.decide.drains.schedule import schedule_of
+from defib.decide.drains.standing import Standing as OfDrain
+from defib.decide.drains.survey import DrainLook, Known, Record
 from defib.decide.fencing.readiness import Readiness
 from defib.decide.plan import NOTHING
 from defib.decide.remediators import NO_WORK, OwnWork
 from defib.gauges import Gauges
 from defib.model.cluster import Cluster
+from defib.model.drain_action import BLOCKED, DeletePod, EvictPod, Leaving, PodStep, RemoveFinalizers
+from defib.model.drain_policy import POLICY, Policy, PolicyStatus, Source
 from defib.model.incident import INCIDENTS, IncidentStatus, NodeIncident, Phase
-from defib.model.meta import Meta
+from defib.model.meta import Meta, Unstructured
+from defib.model.node_drain import DRAIN, DrainStatus
+from defib.model.node_drain import Phase as DrainPhase
 from defib.model.standing import Standing
+from defib.model.target import Target as DrainTarget
 from defib.power.base import Outcome, Reading, Target
 from defib.power.base import Readiness as Answer
 from defib.power.manual import Manual
 from defib.power.registry import Drivers
 from defib.simulate.virtual_time import VirtualClock, run
 from defib.telemetry.metrics import Metrics
-from tests.builders import HOUR, T0
+from tests.builders import HOUR, T0, a_node
 from tests.unit.decide.failover.failovers import (
     COLLECTION,
     STATEFUL_SET,
@@ -146,3 +159,91 @@ def test_pods_that_wait_are_counted_once_however_many_ask_for_them_and_held_node
     assert values(metrics, "defib_failover_held_nodes") == {"SelfDoubt": 1}
     show(metrics, (cluster, NO_WORK))
     assert values(metrics, "defib_pods_waiting_for_proof") == {"": 0}
+
+
+ALL = Known(Unstructured(metadata=Meta(name="all")), Policy(), Policy(), PolicyStatus(estimate_seconds=4080))
+FAILED = ("defib_drain_failed", "upgradeoperator_node_drain_timeout")
+
+
+def a_drain(node: str, phase: DrainPhase, *, failed: bool = False, left: int | None = 2) -> OfDrain:
+    intent = Intent(source=Source.KUBECTL, why="it is marked")
+    schedule = schedule_of(Policy(), intent, T0)
+    look = DrainLook(node=a_node(node), known=ALL, policy=Policy(), intent=intent, schedule=schedule)
+    return OfDrain(look=look, record=None, status=DrainStatus(phase=phase, failed=failed, pods_left=left))
+
+
+def with_drains(*drains: OfDrain, **more: Any) -> tuple[Cluster, OwnWork]:
+    standings = {one.look.node.name: one for one in drains}
+    return Cluster(now=T0), OwnWork(drains=Drains(standings=standings, known={"all": ALL}, **more))
+
+
+def test_drains_are_counted_by_phase_and_those_that_were_broken_off_too() -> None:
+    metrics = Metrics()
+    paused = Record(Unstructured(), DrainStatus(phase=DrainPhase.PAUSED, paused_at=T0))
+    over = Record(Unstructured(), DrainStatus(phase=DrainPhase.DRAINED))
+    show(
+        metrics,
+        with_drains(
+            a_drain("n1", DrainPhase.FORCING),
+            a_drain("n2", DrainPhase.HELD, failed=True, left=1),
+            a_drain("n3", DrainPhase.HELD, left=None),
+            records={"n1": over, "n8": paused, "n9": over},
+        ),
+    )
+    counted = values(metrics, "defib_drains")
+    assert {phase: count for phase, count in counted.items() if count} == {"Forcing": 1, "Held": 2, "Paused": 1}
+    assert counted.keys() == {phase.value for phase in DrainPhase}
+    assert values(metrics, "defib_drain_pods_left") == {"n1": 2, "n2": 1}
+    assert values(metrics, "defib_drain_estimate_seconds") == {"all": 4080}
+    assert [values(metrics, name) for name in FAILED] == [{"n2": 1}, {"n2": 1}]
+
+
+def test_dk_16_who_leads_no_longer_tells_of_no_drain_even_before_its_next_pass() -> None:
+    """Else a drain that was ended long ago would call people for as long as this replica makes no pass."""
+    metrics = Metrics()
+
+    async def main(clock: VirtualClock) -> None:
+        gauges = Gauges(metrics, Drivers(clock))
+        gauges.stand(Standing(leads=True))
+        cluster, own = with_drains(a_drain("n1", DrainPhase.HELD, failed=True))
+        gauges.show(cluster, NOTHING, own)
+        assert [values(metrics, name) for name in FAILED] == [{"n1": 1}, {"n1": 1}]
+        gauges.stand(Standing(leads=False))
+        for name in (*FAILED, "defib_drains", "defib_drain_pods_left", "defib_drain_estimate_seconds"):
+            assert values(metrics, name) == {}
+        gauges.show(cluster, NOTHING, own)
+        assert values(metrics, "defib_drains") == {}
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "results", "failures"),
+    [
+        (Done(), "done", 0),
+        (Failed(f"{BLOCKED}: needs 2 healthy pods"), "blocked", 0),
+        (Failed("the API server is busy"), "failed", 1),
+        (Stale("the pod is newer"), "", 0),
+    ],
+)
+def test_steps_of_drains_are_counted_by_rung_and_result(outcome: Ended, results: str, failures: int) -> None:
+    drain = DrainTarget(kind=DRAIN, namespace="", name="n1", uid="d")
+    pod = Leaving(drain=drain, node="n1", node_uid="u", taint="", namespace="a", name="b", uid="c", because=POLICY.name)
+    steps: dict[str, PodStep] = {
+        "Evict": EvictPod(pod=pod),
+        "Delete": DeletePod(pod=pod),
+        "RemoveFinalizers": RemoveFinalizers(pod=pod, version="1", finalizers=("x",)),
+        "Kill": DeletePod(pod=pod, grace_seconds=1),
+        "ForceDelete": DeletePod(pod=pod, grace_seconds=0),
+    }
+    metrics = Metrics()
+
+    async def main(clock: VirtualClock) -> None:
+        gauges = Gauges(metrics, Drivers(clock))
+        for step in steps.values():
+            gauges.ended(step, outcome)
+
+    run(main)
+    counted = values(metrics, "defib_drain_steps_total")
+    assert counted == ({f"{results}{rung}": 1 for rung in steps} if results else {})
+    assert sum(values(metrics, "defib_actions_failed_total").values()) == failures * len(steps)

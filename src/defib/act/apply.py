@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from defib.act.defaults import add_default_check
+from defib.act.drains import see_to_drain
 from defib.act.fencing import (
     delete_attachment,
     delete_machine,
@@ -31,7 +32,7 @@ from defib.act.power import check_power, read_power, switch_power
 from defib.act.start import start_remediation
 from defib.kube.client import Deletion, JsonPatch, Merge
 from defib.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, ServerFailed, Unreachable
-from defib.kube.kinds import EVENTS, LEASES, NODE_HEALTH_CHECKS, NODES
+from defib.kube.kinds import EVENTS, LEASES, NODE_HEALTH_CHECKS, NODES, metadata_only
 from defib.model import medik8s
 from defib.model.action import (
     CHECK,
@@ -63,8 +64,9 @@ from defib.model.action import (
     UntaintNode,
     WriteStatus,
 )
+from defib.model.drain_action import DeletePod, DropDrain, EvictPod, OpenDrain, RemoveFinalizers
 from defib.model.leftover import DropMember, LetHostGo, ReadMembers, TakeTaintOff
-from defib.model.machine_action import AskForPowerCycle, RemediateMachine, ReplaceMachine
+from defib.model.machine_action import AskForPowerCycle, MachineAction, RemediateMachine, ReplaceMachine
 from defib.model.mandate import Mandate
 from defib.model.node import Node
 
@@ -107,18 +109,16 @@ async def apply(means: Means, action: Action, mandate: Mandate) -> Outcome:  # n
             return await add_default_check(means, action)
         case TakeTaintOff() | LetHostGo() | DropMember() | ReadMembers():
             return await collect(means, action, mandate)
-        case AskForPowerCycle():
-            return await ask_for_power_cycle(means, action, mandate)
-        case RemediateMachine():
-            return await remediate_machine(means, action, mandate)
-        case ReplaceMachine():
-            return await replace_machine(means, action, mandate)
+        case OpenDrain() | DropDrain() | EvictPod() | DeletePod() | RemoveFinalizers():
+            return await see_to_drain(means, action, mandate)
         case _:
             return await apply_to_machine(means, action, mandate)
 
 
-async def apply_to_machine(means: Means, action: PowerCycleAction, mandate: Mandate) -> Outcome:  # noqa: C901, PLR0911  the same
-    """Those of a power cycle."""
+async def apply_to_machine(  # noqa: C901, PLR0911, PLR0912  the same
+    means: Means, action: PowerCycleAction | MachineAction, mandate: Mandate
+) -> Outcome:
+    """Those of a power cycle, and those of machines that others look after."""
     match action:
         case OpenIncident():
             return await open_incident(means, action)
@@ -144,6 +144,12 @@ async def apply_to_machine(means: Means, action: PowerCycleAction, mandate: Mand
             return await delete_attachment(means, action, mandate)
         case DeleteMachine():
             return await delete_machine(means, action, mandate)
+        case AskForPowerCycle():
+            return await ask_for_power_cycle(means, action, mandate)
+        case RemediateMachine():
+            return await remediate_machine(means, action, mandate)
+        case ReplaceMachine():
+            return await replace_machine(means, action, mandate)
 
 
 async def end_remediation(means: Means, action: EndRemediation, mandate: Mandate) -> Outcome:
@@ -151,7 +157,7 @@ async def end_remediation(means: Means, action: EndRemediation, mandate: Mandate
     ref = await means.address(target.kind, target.name, target.namespace)
     if ref is None:
         return Stale(f"{target.kind} has another scope now")
-    if action.is_leftover and (why := await why_owned(means, target, ref)):
+    if why := await why_owned(means, target, ref) if action.is_leftover else await why_edited(means, action):
         return Stale(why)
     node = await means.live(NODES.at(action.node))
     if why := why_not_over(node, action):
@@ -163,6 +169,18 @@ async def end_remediation(means: Means, action: EndRemediation, mandate: Mandate
     except (NotFound, Conflict):  # this one is gone; a namesake is not our business
         return Done()
     return Done()
+
+
+async def why_edited(means: Means, action: EndRemediation) -> str:
+    """Whoever ends it may hear of a change of its check later than whoever began it; empty when there was none."""
+    if not action.generation:
+        return ""
+    check = await means.live_for_many(metadata_only(NODE_HEALTH_CHECKS).at(action.check))
+    if check is None:
+        return f"{medik8s.CHECK_KIND} {action.check} is gone"
+    if check.metadata.generation != action.generation:
+        return f"{medik8s.CHECK_KIND} {action.check} is newer than what was judged"
+    return ""
 
 
 def why_not_over(node: Node | None, action: EndRemediation) -> str:
@@ -299,12 +317,14 @@ def event_body(action: TellEvent) -> dict[str, Any]:
 
 def missing_fields(shown: Any, patch: Any, path: str = "status") -> list[str]:
     """Where an object does not say what was merged into it. What it says besides is not our business."""
+    if shown == patch:  # nearly always, and hundreds of nodes are compared much faster as one
+        return []
     if isinstance(patch, dict) and isinstance(shown, dict | None):
         pairs = [(f"{path}.{name}", (shown or {}).get(name), wanted) for name, wanted in patch.items()]
     elif isinstance(patch, list) and isinstance(shown, list) and len(patch) == len(shown):
         pairs = [(path, there, wanted) for there, wanted in zip(shown, patch, strict=True)]
     else:
-        return [] if shown == patch else [path]
+        return [path]
     return [field for name, there, wanted in pairs for field in missing_fields(there, wanted, name)]
 
 

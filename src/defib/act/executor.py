@@ -5,7 +5,6 @@ and with it the operator: the next leader starts from what stands in the cluster
 """
 
 import asyncio
-import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -33,6 +32,7 @@ from defib.act.outcome import (
     Withheld,
 )
 from defib.act.places import Places, in_turn
+from defib.act.status_pace import StatusPace
 from defib.clock import Clock
 from defib.kube.client import Client
 from defib.kube.discovery import Discovery
@@ -45,7 +45,6 @@ from defib.model.action import (
     DeleteMachine,
     DeleteNode,
     EndRemediation,
-    Failure,
     FreePod,
     MovePod,
     ReadClaim,
@@ -55,6 +54,8 @@ from defib.model.action import (
     TellEvent,
     WriteStatus,
 )
+from defib.model.drain_action import BLOCKED, PodStep
+from defib.model.failure import Failure
 from defib.model.leftover import ReadMembers
 from defib.model.machine_action import MachineAction
 from defib.model.mandate import Mandate, Permit
@@ -62,7 +63,6 @@ from defib.power.registry import Drivers
 
 log = structlog.get_logger("act")
 
-STATUS_PAUSE_SECONDS = 0.5
 TELLERS = 4  # Event objects must not take the place of remediations, however many there are
 UNTOLD_MAX = 1000
 TELLING_TRIES = 5
@@ -70,7 +70,15 @@ NEWS_SECONDS = 1.0
 # Nobody decides by what these leave behind, so whoever comes next need not wait for them.
 HARMLESS = ReadPower | CheckPower | ReadClaim | ReadMembers | TellEvent
 HELD_BY_THE_BRAKE = (
-    StartRemediation | MovePod | TaintNode | DeleteNode | FreePod | DeleteAttachment | DeleteMachine | MachineAction
+    StartRemediation
+    | MovePod
+    | TaintNode
+    | DeleteNode
+    | FreePod
+    | DeleteAttachment
+    | DeleteMachine
+    | MachineAction
+    | PodStep
 )
 
 
@@ -112,7 +120,7 @@ class Executor:
         self._news = News()
         self._underway: dict[str, Action] = {}
         self._mandates: dict[str, Mandate] = {}  # by which each of them is done
-        self._statuses: dict[str, float] = {}  # when each check's was last begun to be written
+        self._status_pace = StatusPace()
         self._waiting: deque[tuple[Action, Mandate]] = deque()  # of the last plan, those for which there was no place
         self._untold: dict[str, tuple[TellEvent, Mandate]] = {}
         self._tellers = 0
@@ -145,6 +153,8 @@ class Executor:
         if self._is_ending:
             return
         mandates = {action.key: mandate for action in wanted if (mandate := permit.of(action)) and mandate.holds(now)}
+        others_do = (action for action in wanted if action.key not in mandates)
+        self._status_pace.begin((*self._underway.values(), *others_do))
         ready = self._ready([action for action in wanted if action.key in mandates], now)
         places = self._places()
         news: dict[Mandate, list[TellEvent]] = {}
@@ -195,7 +205,7 @@ class Executor:
         assert self._group is not None
         self._enter(action, mandate)
         if isinstance(action, WriteStatus):
-            self._statuses[action.check] = self._clock.monotonic()
+            self._status_pace.writes(action, self._clock.monotonic())
         self._group.create_task(self._perform(action, mandate), name=action.key)
 
     def _enter(self, action: Action, mandate: Mandate) -> None:
@@ -223,18 +233,11 @@ class Executor:
             for action in wanted
             if action.key not in self._underway
             and not self._ledger.must_wait(action, now)
-            and not self._is_too_soon(action, now)
+            and not self._status_pace.is_too_soon(action, now)
         ]
         if not self._means.stop():
             return rested
         return [action for action in rested if not isinstance(action, HELD_BY_THE_BRAKE)]
-
-    def _is_too_soon(self, action: Action, now: float) -> bool:
-        """A status changes with everything that ends: while much is under way it is written now and then only."""
-        if not isinstance(action, WriteStatus):
-            return False
-        is_busy = any(isinstance(one, StartRemediation | EndRemediation) for one in self._underway.values())
-        return is_busy and now < self._statuses.get(action.check, -math.inf) + STATUS_PAUSE_SECONDS
 
     def _places(self) -> Places:
         return Places(self._terms.at_once, self._terms.starts_per_kind, self._underway.values())
@@ -260,6 +263,11 @@ class Executor:
         return (*self._underway.values(), *(event for event, _ in self._untold.values()))
 
     @property
+    def has_a_line(self) -> bool:
+        """Whether remediations wait for others to be started. They take their places without another plan."""
+        return any(isinstance(action, StartRemediation) for action, _ in self._waiting)
+
+    @property
     def failures(self) -> Mapping[str, Failure]:
         """What did not work when it was last tried, by key. `again_in` counts from then."""
         return self._ledger.failures
@@ -272,7 +280,8 @@ class Executor:
         """
         if self._places().are_full:
             return None
-        return self._ledger.next_retry(self._underway.keys(), after=self._last_pass)
+        retry = self._ledger.next_retry(self._underway.keys(), after=self._last_pass)
+        return min(filter(None, (retry, self._status_pace.due)), default=None)
 
     async def _perform(self, action: Action, mandate: Mandate) -> None:
         try:
@@ -344,6 +353,9 @@ def _log_failure(action: Action, failure: Failure) -> None:
         log.warning("event not told", check=action.check, reason=action.reason, message=action.message, why=failure.why)
         return
     again_in = f"{failure.again_in.total_seconds():g}s"
+    if failure.why.startswith(BLOCKED):  # that is what budgets are for, and is told in the record of the drain
+        log.debug("eviction refused", action=action.key, why=failure.why, times=failure.times, again_in=again_in)
+        return
     log.warning("action failed", action=action.key, why=failure.why, times=failure.times, again_in=again_in)
 
 

@@ -16,6 +16,7 @@ from defib.model.action import (
     TellEvent,
     WriteStatus,
 )
+from defib.model.drain_action import DeletePod, EvictPod, PodStep, RemoveFinalizers
 
 # Pods come last: there may be thousands of them, and none of the others should wait for that.
 _RANKS: dict[type[Action], int] = {
@@ -25,12 +26,15 @@ _RANKS: dict[type[Action], int] = {
     WriteStatus: 2,
     MovePod: 3,
     FreePod: 3,
+    EvictPod: 3,
+    DeletePod: 3,
+    RemoveFinalizers: 3,
     DeleteAttachment: 3,
     CheckPower: 3,
     TellEvent: 3,
 }
 _RANK_OF_OTHERS = 1
-_HANGING = StartRemediation | MovePod | SwitchPower | ReadPower | CheckPower
+_HANGING = StartRemediation | MovePod | PodStep | SwitchPower | ReadPower | CheckPower
 
 
 class Places:

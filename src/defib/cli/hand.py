@@ -25,6 +25,10 @@ def approve_node(node: str, seconds: float, settings: Settings) -> None:
     _tell(approval.approve(node, timedelta(seconds=seconds), settings, rules_of(settings)))
 
 
+def approve_drain_of(node: str, seconds: float, settings: Settings) -> None:
+    _tell(approval.approve_drain(node, timedelta(seconds=seconds), settings))
+
+
 def confirm_node_off(node: str, settings: Settings) -> None:
     _tell(confirmation.confirm_off(node, settings))
 

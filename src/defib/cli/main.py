@@ -1,66 +1,21 @@
 """The commands and their arguments. What is heavy is imported by the command that needs it, so that `--help` is quick.
 
 Exit codes: 0 done, or stopped by Ctrl-C or SIGTERM as asked; 1 it cannot be done, and one line says why; 2 the command
-line or the settings are wrong; 130 stopped a second time while it was still ending.
+line or the settings are wrong; 3 what was asked after is not well; 130 stopped a second time while it was still ending.
 """
 
-import os
 import platform
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
 from defib import __version__
-from defib.config import FILE_VARIABLE, SETTINGS, BadSettings, Setting, Settings, load
-from defib.forms import Duration
+from defib.cli.options import Length, output_option, settings_from, settings_options
+from defib.config import BadSettings
 
 KUBECTL_PLUGIN = "kubectl-defib"
 INTERRUPTED = 130
-
-Command = Callable[..., Any]
-
-
-def settings_options(*keys: str) -> Callable[[Command], Command]:
-    """The flags of these settings, or of all, from the table of settings."""
-
-    def add(command: Command) -> Command:
-        for setting in reversed(SETTINGS):
-            if not keys or setting.key in keys:
-                command = _option(setting)(command)
-        return click.option("--config", metavar="FILE", help=f"A YAML file of settings. [env: {FILE_VARIABLE}]")(
-            command
-        )
-
-    return add
-
-
-def _option(setting: Setting) -> Callable[[Command], Command]:
-    default = f"; default: {setting.default_text}" if setting.default_text else ""
-    text = f"{setting.about.description} [env: {setting.variable}{default}]"
-    return click.option(setting.flag, setting.key, metavar=setting.about.form.placeholder, help=text)
-
-
-class Length(click.ParamType[float]):
-    """A time as the settings write it, in seconds."""
-
-    name = "duration"
-
-    def __init__(self, at_least: str, at_most: str) -> None:
-        self._form = Duration(at_least, at_most)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            return self._form.read(value)
-        except ValueError:
-            self.fail(f"{value!r} is not {self._form.allowed}", param, ctx)
-
-
-def _settings(flags: dict[str, str | None]) -> Settings:
-    given = {key: value for key, value in flags.items() if value is not None}
-    return load(given, os.environ, lambda path: Path(path).read_text(encoding="utf-8"))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -74,6 +29,7 @@ def cli() -> None:
       defib demo                     watch it save the pods of a simulated node; needs nothing else
       defib run --context staging    run the operator on a real one
       defib why worker-7             why a node is, or is not, being remediated
+      defib drain worker-7           why a drain does not end, and what comes next
       defib pause                    nothing destructive is done any more, in the whole cluster
       defib elect --leader-lock x -- ./server    run any program on one of several machines
     """  # noqa: D301  the backspace is click's mark for lines that keep their breaks
@@ -98,7 +54,7 @@ def run(**flags: str | None) -> None:
     """  # noqa: D301  see cli
     from defib.cli.run import run_operator
 
-    run_operator(_settings(flags))
+    run_operator(settings_from(flags))
 
 
 @cli.command()
@@ -155,14 +111,7 @@ ELECTING = (
 
 @cli.command()
 @click.argument("node")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="For people, or for machines.",
-)
+@output_option
 @settings_options(*DECIDING)
 def why(node: str, output: str, **flags: str | None) -> None:
     """Say why NODE is, or is not, being remediated.
@@ -181,19 +130,12 @@ def why(node: str, output: str, **flags: str | None) -> None:
     """  # noqa: D301  see cli
     from defib.cli.why import explain_node
 
-    explain_node(node, _settings(flags), output)
+    explain_node(node, settings_from(flags), output)
 
 
 @cli.command()
 @click.option("--node", default="", metavar="NAME", help="Say also who looks after this node.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="For people, or for machines.",
-)
+@output_option
 @settings_options("kubeconfig", "context", "namespace", "leader_lock")
 def shards(node: str, output: str, **flags: str | None) -> int:
     """Show which replica of the operator holds what.
@@ -212,7 +154,44 @@ def shards(node: str, output: str, **flags: str | None) -> int:
     """  # noqa: D301  see cli
     from defib.cli.shards import show_shards
 
-    return show_shards(_settings(flags), node, output)
+    return show_shards(settings_from(flags), node, output)
+
+
+@cli.command()
+@click.argument("node", default="")
+@click.option(
+    "--forecast", is_flag=True, help="Say of all nodes whether they could be drained, and whose budget is in the way."
+)
+@click.option(
+    "--selector", default="", metavar="LABELS", help="Only nodes with these labels, as kubectl -l; with --forecast."
+)
+@output_option
+@settings_options("kubeconfig", "context", "namespace", "lock_namespace", "brake")
+def drain(node: str, forecast: bool, selector: str, output: str, **flags: str | None) -> int:
+    """Say why the drain of NODE does not end, or what would be in its way.
+
+    Who drains it and since when, which pods are still there and why, what Defib will do about each of them and when. Of a
+    node that nobody drains it says which pods could not leave. With --forecast it says so of all nodes, before anybody
+    drains any, and names the disruption budgets that are to blame. Nothing is changed; no operator needs to run.
+
+    \b
+    Examples:
+      defib drain worker-7
+      kubectl defib drain worker-7 --context staging
+      defib drain --forecast
+      defib drain --forecast --selector topology.kubernetes.io/zone=a
+      defib drain --forecast -o json | jq -r '.budgets[] | "\\(.budget) \\(.nodes | length)"'
+
+    \b
+    Exit codes: 0 nothing is in the way; 1 that cannot be known, one line says why;
+    2 the command line is wrong; 3 a pod does not leave, or could not.
+    """  # noqa: D301  see cli
+    from defib.cli.drain import check_question, diagnose_drain, forecast_drains
+
+    check_question(node, selector, is_forecast=forecast)
+    if forecast:
+        return forecast_drains(selector, settings_from(flags), output)
+    return diagnose_drain(node, settings_from(flags), output)
 
 
 @cli.command()
@@ -232,7 +211,7 @@ def pause(reason: str, **flags: str | None) -> None:
     """  # noqa: D301  see cli
     from defib.cli.hand import pause_all
 
-    pause_all(_settings(flags), reason)
+    pause_all(settings_from(flags), reason)
 
 
 @cli.command()
@@ -249,7 +228,7 @@ def resume(**flags: str | None) -> None:
     """  # noqa: D301  see cli
     from defib.cli.hand import resume_all
 
-    resume_all(_settings(flags))
+    resume_all(settings_from(flags))
 
 
 @cli.command()
@@ -263,21 +242,22 @@ def resume(**flags: str | None) -> None:
     show_default=True,
     help="How long the approval holds, from 1m to 24h.",
 )
+@click.option("--drain", is_flag=True, help="Let a DrainPolicy make pods leave, instead of a check remediate.")
 @settings_options(*DECIDING)
-def approve(node: str, length: float, **flags: str | None) -> None:
-    """Let a NodeHealthCheck in mode Approve remediate NODE.
+def approve(node: str, length: float, drain: bool, **flags: str | None) -> None:
+    """Let a NodeHealthCheck, or a DrainPolicy, in mode Approve act on NODE.
 
     Until the time is over, it may begin what it waits for. Where nothing waits for approval, nothing is changed.
 
     \b
     Examples:
       defib approve worker-7
-      defib approve worker-7 --for 15m
+      defib approve worker-7 --drain --for 15m
       kubectl defib approve worker-7 --context staging
     """  # noqa: D301  see cli
-    from defib.cli.hand import approve_node
+    from defib.cli.hand import approve_drain_of, approve_node
 
-    approve_node(node, length, _settings(flags))
+    (approve_drain_of if drain else approve_node)(node, length, settings_from(flags))
 
 
 @cli.command("confirm-off")
@@ -296,7 +276,7 @@ def confirm_off(node: str, **flags: str | None) -> None:
     """  # noqa: D301  see cli
     from defib.cli.hand import confirm_node_off
 
-    confirm_node_off(node, _settings(flags))
+    confirm_node_off(node, settings_from(flags))
 
 
 @cli.command(context_settings={"allow_interspersed_args": False})
@@ -343,7 +323,7 @@ def elect(command: tuple[str, ...], lost_grace: float, stop_grace: float, **flag
     """  # noqa: D301  see cli
     from defib.cli.elect import run_elected
 
-    return run_elected(_settings(flags), command, lost_grace, stop_grace)
+    return run_elected(settings_from(flags), command, lost_grace, stop_grace)
 
 
 @cli.command()
@@ -362,7 +342,7 @@ def version(server: bool, **flags: str | None) -> None:
     if server:
         from defib.cli.run import server_version
 
-        click.echo(f"server {server_version(_settings(flags))}")
+        click.echo(f"server {server_version(settings_from(flags))}")
 
 
 def main() -> None:

@@ -2,7 +2,8 @@
 
 What is counted is admitted by one: remediations, incidents, machines that are given up, of whichever check or policy,
 since their budgets overlap; and whatever is done because nothing of that is there. What is then done to one machine is
-done by whoever looks after that machine; what passes between the two stands in the cluster.
+done by whoever looks after that machine; what passes between the two stands in the cluster. To end a remediation nobody
+has to count: whoever looks after its node does that too, where the node and the check are asked once more whether it is over.
 
 Whoever does something must know what it depends on: what is under way, what failed, how the power was read is known to
 the replica alone that did it. So what follows from such knowledge has the same name as that by which it was gained.
@@ -33,6 +34,7 @@ from defib.model.action import (
     TellEvent,
     WriteStatus,
 )
+from defib.model.drain_action import DrainAction
 from defib.model.failover_policy import POLICY
 from defib.model.leftover import DropMember, LetHostGo, ReadMembers
 from defib.model.lock import Claim
@@ -43,7 +45,6 @@ ADMISSION = "admission"  # whoever has this is also told to be the leader
 ANYBODY = ""  # it changes nothing, and is found out for whoever asks
 ADMITTED = (
     StartRemediation
-    | EndRemediation
     | WriteStatus
     | ClearNodeAnnotation
     | OpenIncident
@@ -53,14 +54,15 @@ ADMITTED = (
     | LetHostGo
     | ReadMembers
     | DropMember
+    | DrainAction
 )
-OF_CHECKS = frozenset({medik8s.TIMED_OUT, medik8s.OLD_REMEDIATION, medik8s.HEALTHY_DELAY})  # what they mark
+OF_CHECKS = frozenset({medik8s.TIMED_OUT, medik8s.OLD_REMEDIATION})  # what they mark while a node is ill
 
 
 def name_of(action: Action) -> str:
     if isinstance(action, ReadClaim):
         return ANYBODY
-    if isinstance(action, ADMITTED) or _is_counted(action):
+    if isinstance(action, ADMITTED) or _is_counted(action) or _rests_on_sight(action):
         return ADMISSION
     match action:
         case DropIncident() | TaintNode() | DeleteNode() | FreePod() | DeleteAttachment():
@@ -70,6 +72,13 @@ def name_of(action: Action) -> str:
         case TellEvent():
             return action.check
     return action.node
+
+
+def _rests_on_sight(action: Action) -> bool:
+    """An end of which neither the node nor the check is asked whether it is right: whoever began it saw both last."""
+    if not isinstance(action, EndRemediation):
+        return False
+    return not action.generation or not (action.unless or action.node_is_gone)
 
 
 def _is_counted(action: Action) -> bool:

@@ -43,6 +43,7 @@ class Ledger:
         # Perhaps there is one for these, and nobody has seen it yet: that counts for others, not for themselves.
         self.unsure = view.ground.unsure.get(view.check.name, frozenset()) - seen
         self.in_flight = seen | self.unsure
+        self._drained = view.ground.forced & view.census.selected - self.in_flight
         self.begun = Tally(began(view))
         self.taken = taken
         self._sizes: dict[str, Counter[str]] = {}
@@ -64,8 +65,9 @@ class Ledger:
         return node.name in self.in_flight and node.name not in self.unsure
 
     def others(self, node: Node) -> int:
-        """How many are in flight besides a node that has no place yet."""
-        return len(self.in_flight) - (node.name in self.unsure)
+        """How many are in flight, or being drained by force, besides a node that has no place yet."""
+        drained = self._drained - self.in_flight - {node.name}
+        return len(self.in_flight) - (node.name in self.unsure) + len(drained)
 
     def others_in(self, domain: Domain, node: Node) -> int:
         """The same, of its domain."""

@@ -13,6 +13,7 @@ from defib.model.cluster import Cluster, Served
 from defib.model.health_check import KindRef
 from defib.model.meta import Unstructured
 from defib.model.node import Lease, Node
+from defib.model.node_drain import DRAIN, forced_nodes
 from defib.model.remediation import Remediation, read_remediation
 
 CONTROL_PLANE_LABELS = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
@@ -28,6 +29,8 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
     signals: tuple[Signal, ...] = ()  # upgrades under way; not asked for while no node is ill
     starting: Mapping[str, frozenset[str]]  # nodes for which one is being created right now, by check
     unsure: Mapping[str, frozenset[str]]  # nodes for which one may have been created: the answer was lost
+
+    forced: frozenset[str] = frozenset()  # nodes from which a drain makes pods leave
 
     @property
     def now(self) -> datetime:
@@ -61,6 +64,7 @@ def survey(cluster: Cluster, rules: Rules, kinds: frozenset[KindRef]) -> Ground:
         by_node=by_node,
         starting=_by_check(starting),
         unsure=_by_check(unsure),
+        forced=forced_nodes(cluster.every(DRAIN)),
     )
 
 
@@ -88,12 +92,12 @@ def is_control_plane(node: Node) -> bool:
 
 
 def control_plane_out(ground: Ground) -> frozenset[str]:
-    """Control-plane nodes that somebody remediates, under whichever check, by whichever kind."""
+    """Control-plane nodes that somebody remediates, under whichever check, by whichever kind, or drains by force."""
     nodes = ground.cluster.nodes
     busy = {name for name, found in ground.by_node.items() if any(medik8s.IS_CONTROL_PLANE in r.labels for r in found)}
     busy |= {name for name in ground.by_node if name in nodes and is_control_plane(nodes[name])}
     busy |= set(machines_out(ground.cluster))
-    begun = {name for names in (*ground.starting.values(), *ground.unsure.values()) for name in names}
+    begun = {name for names in (*ground.starting.values(), *ground.unsure.values(), ground.forced) for name in names}
     return frozenset(busy | {name for name in begun if name in nodes and is_control_plane(nodes[name])})
 
 

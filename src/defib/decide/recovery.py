@@ -70,8 +70,9 @@ def plan_gone(view: View, name: str) -> NodePlan:
     """The node does not exist any more: its remediations go too, unless that is what their remediator waits for."""
     found = view.remediations(name)
     keep = [remediation for remediation in found if remediation.waits_for_node_deletion]
+    check = view.check
     actions = tuple(
-        EndRemediation(check=view.check.name, node=name, target=target(r), node_is_gone=True)
+        EndRemediation(check=check.name, node=name, target=target(r), node_is_gone=True, generation=check.generation)
         for r in found
         if r not in keep and not r.is_deleting
     )
@@ -183,9 +184,15 @@ def _message(view: View, waits: list[datetime | None]) -> str:
 
 def _end(view: View, node: Node, remediation: Remediation) -> EndRemediation:
     """A node that shows trouble all the same is left to somebody else, so its trouble does not speak against it."""
-    is_left = node.name in view.census.troubled
-    unless = () if is_left else tuple((condition.type, condition.status) for condition in view.check.conditions)
-    return EndRemediation(check=view.check.name, node=remediation.node, target=target(remediation), unless=unless)
+    check, is_left = view.check, node.name in view.census.troubled
+    unless = () if is_left else tuple((condition.type, condition.status) for condition in check.conditions)
+    return EndRemediation(
+        check=check.name,
+        node=remediation.node,
+        target=target(remediation),
+        unless=unless,
+        generation=check.generation,
+    )
 
 
 def _verdict(view: View, node: str, reason: str, message: str) -> Verdict:

@@ -1,5 +1,7 @@
 """Which kinds must be in sight for deciding, beside those that always are. Each with the namespace that is enough."""
 
+from collections.abc import Mapping
+
 from defib.decide.machine_checks import MACHINE_HEALTH_CHECK
 from defib.decide.plan import Plan
 from defib.decide.quorum import BUDGETS, CLUSTER_VERSION, ETCD_NAMESPACE, PODS
@@ -8,6 +10,16 @@ from defib.decide.topology import INFRASTRUCTURE
 from defib.decide.upgrade import WATCHES
 from defib.model.cluster import Cluster, Served, Wanted
 from defib.model.health_check import Check, KindRef
+
+
+def widest(*wishes: Mapping[KindRef, Wanted]) -> dict[KindRef, Wanted]:
+    """All together. Where two want a kind, it is seen as widely and as soon as either wants it."""
+    found: dict[KindRef, Wanted] = {}
+    for kind, wanted in (pair for wish in wishes for pair in wish.items()):
+        there = found.get(kind, wanted)
+        namespace = there.namespace if there.namespace == wanted.namespace else ""
+        found[kind] = Wanted(namespace, can_wait=there.can_wait and wanted.can_wait)
+    return found
 
 
 def wanted_kinds(plan: Plan, cluster: Cluster, rules: Rules) -> dict[KindRef, Wanted]:

@@ -3,6 +3,7 @@
 hollow.defib.dev/start-seconds    from having all it needs to running
 hollow.defib.dev/stop-seconds     from the signal to its end; the sleep of a preStop hook comes before it
 hollow.defib.dev/ignores-sigterm  "true": it runs until its grace ends and it is killed
+hollow.defib.dev/outlives-grace   "true": its kubelet has lost count of its grace, and kills it only when told to at once
 hollow.defib.dev/run-seconds      it ends by itself after this long, as a job does
 hollow.defib.dev/exit-code        with this code, then
 hollow.defib.dev/never-starts     "true": its image cannot be pulled
@@ -21,6 +22,7 @@ FOREVER = float("inf")
 class Habits(msgspec.Struct, frozen=True, kw_only=True):
     start_seconds: float
     stop_seconds: float
+    outlives_grace: bool = False
     run_seconds: float = FOREVER
     exit_code: int = 0
     starts: bool = True
@@ -34,6 +36,7 @@ def habits_of(pod: Pod, timers: Timers) -> Habits:
     return Habits(
         start_seconds=_seconds(said, "start-seconds", timers.start_seconds),
         stop_seconds=FOREVER if said.get("ignores-sigterm") == "true" else stop_seconds,
+        outlives_grace=said.get("outlives-grace") == "true",
         run_seconds=_seconds(said, "run-seconds", FOREVER),
         exit_code=int(_seconds(said, "exit-code", 0)),
         starts=said.get("never-starts") != "true",

@@ -135,7 +135,8 @@ class PodWork:
 
     def _allowed(self) -> float:
         said = self.pod.metadata.deletion_grace_period_seconds
-        return self.pod.spec.termination_grace_period_seconds if said is None else said
+        grace = self.pod.spec.termination_grace_period_seconds if said is None else said
+        return NEVER if self.habits.outlives_grace and grace > GRACE_MIN_SECONDS else grace
 
     def _run(self, now: float) -> None:
         self.stage = Stage.RUNNING

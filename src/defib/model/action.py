@@ -1,11 +1,12 @@
 """Everything that can be done to the cluster, and nothing else. Each carries what must still be true when it is done."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from defib.model import medik8s
+from defib.model.drain_action import DrainAction
 from defib.model.health_check import KindRef, TemplateRef
 from defib.model.leftover import LeftoverAction
 from defib.model.lock import Claim
@@ -51,6 +52,7 @@ class EndRemediation(msgspec.Struct, frozen=True, kw_only=True):
     target: Target
     unless: tuple[tuple[str, str], ...] = ()
     node_is_gone: bool = False
+    generation: int = 0  # of the check, which must still be that; 0 where nobody looks
     is_leftover: bool = False  # whoever made it is gone
 
     @property
@@ -381,19 +383,6 @@ Action = (
     | PowerCycleAction
     | MachineAction
     | LeftoverAction
+    | DrainAction
     | AddDefaultCheck
 )
-
-
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """An action that did not work, how often in a row, and when it may be tried again.
-
-    `check` and `node` are set where a remediation may have been started all the same: its answer was lost.
-    """
-
-    why: str
-    times: int
-    again_in: timedelta
-    forbidden: bool = False  # by the roles that we have
-    check: str = ""
-    node: str = ""

@@ -6,8 +6,9 @@ from typing import TypeVar
 
 import msgspec
 
-from defib.model.action import Action, Failure
+from defib.model.action import Action
 from defib.model.config_map import ConfigMap
+from defib.model.failure import Failure
 from defib.model.health_check import KindRef
 from defib.model.incident import INCIDENTS, NodeIncident
 from defib.model.leftover import MembersSeen

@@ -79,3 +79,4 @@ class Unstructured(Resource, frozen=True):
     kind: str = ""
     spec: dict[str, Any] | None = None
     status: dict[str, Any] | None = None
+    data: Any = None  # of the few kinds that have it instead, such as ConfigMap; any other may mean anything by it

@@ -1,6 +1,6 @@
 """DELETE: when an object goes at once, when it is only marked, and who it still waits for."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -86,14 +86,23 @@ def _grace_seconds(served: Served, stored: Object, options: DeleteOptions) -> in
     if served.resource != "pods":
         return 0
     spec, status = stored.get("spec") or {}, stored.get("status") or {}
+    planned = _planned(stored)
     grace = options.grace_period_seconds
-    if grace is None:
-        grace = spec.get("terminationGracePeriodSeconds", 30)
+    if grace is None:  # one that is leaving already goes on as it was told
+        grace = spec.get("terminationGracePeriodSeconds", 30) if planned is None else planned
     if grace < 0:
         grace = 1
+    if planned is not None:
+        return int(min(grace, planned))
     if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
         return 0
     return int(grace)
+
+
+def _planned(stored: Object) -> int | None:
+    """The grace that an earlier deletion gave it."""
+    planned: int | None = stored["metadata"].get("deletionGracePeriodSeconds")
+    return planned
 
 
 def _finalizers(stored: Object, options: DeleteOptions) -> list[str]:
@@ -122,6 +131,8 @@ class Deleter:
         if served.resource == "namespaces":
             return self._end_namespace(served, before, options)
         grace = _grace_seconds(served, stored, options)
+        if served.resource == "pods" and grace == _planned(stored):
+            return before, False  # a deletion that brings nothing closer changes nothing else either
         finalizers = _finalizers(stored, options)
         if finalizers or grace > 0:
             marked = self._marked(stored, finalizers, grace)
@@ -142,15 +153,16 @@ class Deleter:
         return self._store.put(served.place, marked)
 
     def _marked(self, stored: Object, finalizers: list[str], grace: int) -> Object:
-        """With the time of its deletion. A second delete can only bring that time closer."""
+        """With the time of its deletion. A second one can only bring that closer, counted from when it was first told."""
         meta = dict(stored["metadata"])
         if finalizers:
             meta["finalizers"] = finalizers
         elif "finalizers" in meta:
             del meta["finalizers"]
-        planned = meta.get("deletionGracePeriodSeconds")
-        if not meta.get("deletionTimestamp") or (planned is not None and grace < planned):
-            meta["deletionTimestamp"] = metadata.stamp(self._clock.now() + timedelta(seconds=grace))
+        planned, ends = _planned(stored), meta.get("deletionTimestamp")
+        if not ends or (planned is not None and grace < planned):
+            told = datetime.fromisoformat(ends) - timedelta(seconds=planned or 0) if ends else self._clock.now()
+            meta["deletionTimestamp"] = metadata.stamp(told + timedelta(seconds=grace))
             meta["deletionGracePeriodSeconds"] = grace
             if planned is None and "generation" in meta:
                 meta["generation"] += 1

@@ -120,20 +120,26 @@ class Evictor:
     def _delete(self, served: Served, pod: Version, options: DeleteOptions) -> None:
         """Marked as the target of a disruption first, so that whoever owns the pod knows why it went."""
         check_preconditions(served, pod.object, options.preconditions)  # late: a miss is charged all the same
-        if not options.only_tries and not pod.object["metadata"].get("deletionTimestamp"):
-            status = pod.object.get("status") or {}
-            kept = [c for c in status.get("conditions") or () if c["type"] != "DisruptionTarget"]
-            why = {
-                "type": "DisruptionTarget",
-                "status": "True",
-                "lastTransitionTime": metadata.stamp(self._clock.now()),
-                "reason": "EvictionByEvictionAPI",
-                "message": "Eviction API: evicting",
-            }
-            marked = {**pod.object, "status": {**status, "conditions": [*kept, why]}}
-            pod = self._store.put(served.place, marked)
+        if not options.only_tries:
+            marked = self._marked(pod.object)
+            pod = pod if marked == pod.object else self._store.put(served.place, marked)
             options = msgspec.structs.replace(options, preconditions=None)  # they held before our own write
         self._deleter.delete(served, pod, options)
+
+    def _marked(self, pod: Object) -> Object:
+        status = pod.get("status") or {}
+        conditions = status.get("conditions") or []
+        if any((c["type"], c["status"]) == ("DisruptionTarget", "True") for c in conditions):
+            return pod
+        why = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "lastTransitionTime": metadata.stamp(self._clock.now()),
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+        }
+        kept = [c for c in conditions if c["type"] != "DisruptionTarget"]
+        return {**pod, "status": {**status, "conditions": [*kept, why]}}
 
 
 def with_condition(

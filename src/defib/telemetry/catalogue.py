@@ -2,8 +2,9 @@
 
 Labels are taken from small closed sets only: a node or pod name as a label would cost memory here and in every
 Prometheus that reads us. The three `nodehealthcheck_…` metrics are an exception, because dashboards know them with those
-labels: of what is over, only the most recent is kept. `defib_fence_ready` is the other one: which node cannot be fenced is
-what an alert has to say, and there is a series only for nodes that a template covers.
+labels: of what is over, only the most recent is kept. `defib_fence_ready` is another one: which node cannot be fenced is
+what an alert has to say, and there is a series only for nodes that a template covers. So it is with drains: there is a
+series only for nodes that are being drained, and for those of which the drain has failed.
 """
 
 from typing import Literal
@@ -191,6 +192,48 @@ FAILOVER_HELD = Metric(
     labels=("reason",),
     help="Failed nodes with pods that PodFailoverPolicies would move and something holds back, by the reason; absent while none is.",
 )
+DRAINS = Metric(
+    name="defib_drains",
+    type="gauge",
+    labels=("phase",),
+    help="Drains of nodes that a DrainPolicy watches, by their phase. Only of the replica that leads.",
+)
+DRAIN_FAILED = Metric(
+    name="defib_drain_failed",
+    type="gauge",
+    labels=("node",),
+    help="1 while the drain of this node has taken longer than it may; absent otherwise. Only of the replica that leads.",
+)
+NODE_DRAIN_TIMEOUT = Metric(
+    name="upgradeoperator_node_drain_timeout",
+    type="gauge",
+    labels=("node_name",),
+    help="The same as defib_drain_failed, by the name that it has on OpenShift.",
+)
+DRAIN_PODS_LEFT = Metric(
+    name="defib_drain_pods_left",
+    type="gauge",
+    labels=("node",),
+    help="Pods that have not left this node yet, and must; for nodes that are being drained. Only of the replica that leads.",
+)
+DRAIN_ESTIMATE = Metric(
+    name="defib_drain_estimate_seconds",
+    type="gauge",
+    labels=("policy",),
+    help=(
+        "How long all that is still to be drained may take, at most, as the status of the DrainPolicy says. "
+        "Only of the replica that leads."
+    ),
+)
+DRAIN_STEPS = Metric(
+    name="defib_drain_steps_total",
+    type="counter",
+    labels=("rung", "result"),
+    help=(
+        "Steps that were taken to make a pod leave, by rung (Evict, Delete, RemoveFinalizers, Kill, ForceDelete) and result: "
+        "done, blocked (by a disruption budget), failed."
+    ),
+)
 LEFT_BEHIND = Metric(
     name="defib_power_calls_left_behind",
     type="gauge",
@@ -275,6 +318,12 @@ METRICS = (
     POD_MOVE_SECONDS,
     PODS_WAITING,
     FAILOVER_HELD,
+    DRAINS,
+    DRAIN_FAILED,
+    NODE_DRAIN_TIMEOUT,
+    DRAIN_PODS_LEFT,
+    DRAIN_ESTIMATE,
+    DRAIN_STEPS,
     LEFT_BEHIND,
     LEFTOVERS,
     LEADING,

@@ -15,7 +15,7 @@ from defib import __version__
 from defib.model.standing import Standing
 from defib.telemetry import catalogue
 from defib.telemetry.coordination import Coordination
-from defib.telemetry.series import Counts, OfChecks, OfFences, OfNodes, Ongoing
+from defib.telemetry.series import Counts, Draining, OfChecks, OfDrains, OfNodes, Ongoing, Present
 
 CONTENT_TYPE = prometheus_client.CONTENT_TYPE_PLAIN_0_0_4
 
@@ -41,12 +41,8 @@ class Metrics:
         self._started = self._counter(catalogue.STARTED)
         self._ended = self._counter(catalogue.ENDED)
         self._failed = self._counter(catalogue.FAILED)
-        self._of_nodes = OfNodes(
-            old=self._bare_counter(catalogue.OLD_REMEDIATION),
-            ongoing=self._gauge(catalogue.ONGOING),
-            unhealthy=self._histogram(catalogue.UNHEALTHY_SECONDS),
-        )
-        self._of_fences = OfFences(self._gauge(catalogue.FENCE_READY))
+        self._of_nodes = self._series_of_nodes()
+        self._fence_ready = Present(self._gauge(catalogue.FENCE_READY))
         self._fence_checked = self._gauge(catalogue.FENCE_CHECKED)
         self._incidents = self._gauge(catalogue.INCIDENTS)
         self._incident_since = self._gauge(catalogue.INCIDENT_SINCE)
@@ -54,6 +50,8 @@ class Metrics:
         self._pod_move_seconds = self._histogram(catalogue.POD_MOVE_SECONDS)
         self._pods_waiting = self._gauge(catalogue.PODS_WAITING)
         self._failover_held = self._gauge(catalogue.FAILOVER_HELD)
+        self._of_drains = self._series_of_drains()
+        self._drain_steps = self._counter(catalogue.DRAIN_STEPS)
         self._left_behind = self._gauge(catalogue.LEFT_BEHIND)
         self._leftovers = self._counter(catalogue.LEFTOVERS)
         for kind in catalogue.LEFTOVER_KINDS:  # a series that begins with 1 has not increased
@@ -114,7 +112,7 @@ class Metrics:
 
     def fences(self, ready: Mapping[str, bool], checked_at: datetime | None) -> None:
         """Which nodes could be fenced, and when any was last tried. A node that is not among them is forgotten."""
-        self._of_fences.set(ready)
+        self._fence_ready.set(ready)
         self._fence_checked.set(checked_at.timestamp() if checked_at is not None else 0)
 
     def pod_moved(self, how: str, seconds: float | None = None) -> None:
@@ -134,6 +132,13 @@ class Metrics:
         for phase, count in phases.items():
             self._incidents.labels(phase).set(count)
         self._incident_since.set(oldest.timestamp() if oldest is not None else 0)
+
+    def drains(self, drains: Draining) -> None:
+        """How all of them stand now. A node that is not among them is forgotten."""
+        self._of_drains.set(drains)
+
+    def drain_step(self, rung: str, result: str) -> None:
+        self._drain_steps.labels(rung, result).inc()
 
     def left_behind(self, calls: int) -> None:
         self._left_behind.set(calls)
@@ -159,6 +164,21 @@ class Metrics:
             _type_line(catalogue.OLD_REMEDIATION, "gauge"), _type_line(catalogue.OLD_REMEDIATION, "counter")
         )
         return _WHOLE_BUCKET.sub(rb'\1"', text)
+
+    def _series_of_nodes(self) -> OfNodes:
+        return OfNodes(
+            old=self._bare_counter(catalogue.OLD_REMEDIATION),
+            ongoing=self._gauge(catalogue.ONGOING),
+            unhealthy=self._histogram(catalogue.UNHEALTHY_SECONDS),
+        )
+
+    def _series_of_drains(self) -> OfDrains:
+        return OfDrains(
+            phases=self._gauge(catalogue.DRAINS),
+            failed=(self._gauge(catalogue.DRAIN_FAILED), self._gauge(catalogue.NODE_DRAIN_TIMEOUT)),
+            pods_left=self._gauge(catalogue.DRAIN_PODS_LEFT),
+            estimates=self._gauge(catalogue.DRAIN_ESTIMATE),
+        )
 
     def _counter(self, row: catalogue.Metric) -> Counter:
         assert row.type == "counter"

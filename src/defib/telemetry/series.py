@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
+import msgspec
 from prometheus_client import Gauge, Histogram
 
 KEPT_MAX = 100  # series of nodes that are over and done with
@@ -66,23 +67,50 @@ class OfNodes:
         self._latest_old.keep((node, ""))
 
 
-class OfFences:
-    """A series for each node that is covered, for as long as it is."""
+class Present:
+    """A gauge with one label: a series for each that is there now, and for no other."""
 
-    def __init__(self, ready: Gauge) -> None:
-        self._ready = ready
-        self._shown: Mapping[str, bool] = {}
+    def __init__(self, gauge: Gauge) -> None:
+        self._gauge = gauge
+        self._shown: Mapping[str, float] = {}
 
-    def set(self, ready: Mapping[str, bool]) -> None:
+    def set(self, values: Mapping[str, float]) -> None:
         """The same mapping as last time says that nothing has changed: there may be thousands."""
-        if ready is self._shown:
+        if values is self._shown:
             return
-        for node in self._shown.keys() - ready.keys():
-            self._ready.remove(node)
-        for node, is_ready in ready.items():
-            if self._shown.get(node) is not is_ready:
-                self._ready.labels(node).set(int(is_ready))
-        self._shown = ready
+        for name in self._shown.keys() - values.keys():
+            self._gauge.remove(name)
+        for name, value in values.items():
+            if self._shown.get(name) != value:
+                self._gauge.labels(name).set(value)
+        self._shown = values
+
+
+class Draining(msgspec.Struct, frozen=True, kw_only=True):
+    """How drains stand, as numbers. Without phases: it is not for this replica to tell."""
+
+    phases: Mapping[str, int] = {}
+    failed: Collection[str] = ()  # nodes
+    pods_left: Mapping[str, int] = {}  # by node
+    estimates: Mapping[str, int] = {}  # seconds, by policy
+
+
+class OfDrains:
+    """Series of nodes that are being drained, for as long as they are."""
+
+    def __init__(self, *, phases: Gauge, failed: tuple[Gauge, ...], pods_left: Gauge, estimates: Gauge) -> None:
+        self._phases = Present(phases)
+        self._failed = tuple(Present(gauge) for gauge in failed)
+        self._pods_left = Present(pods_left)
+        self._estimates = Present(estimates)
+
+    def set(self, drains: Draining) -> None:
+        self._phases.set(drains.phases)
+        failed = dict.fromkeys(drains.failed, 1)
+        for gauge in self._failed:
+            gauge.set(failed)
+        self._pods_left.set(drains.pods_left)
+        self._estimates.set(drains.estimates)
 
 
 class Latest:

@@ -1,10 +1,13 @@
 """Ending and marking remediations, clearing annotations, status and Event objects: each only if the world still fits."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
+from defib.act.apply import apply
 from defib.act.outcome import Done, Failed, Stale, Withheld
 from defib.kube.client import Deletion, Merge
 from defib.kube.errors import Forbidden, Invalid, Unreachable
@@ -32,6 +35,46 @@ def test_a_remediation_is_ended_by_two_requests() -> None:
         assert await stage.do(await a_recovered_one(stage)) == Done()
         assert stage.foos() == []
         assert stage.asked() == ["get nodes 200", "delete fooremediations 200"]
+
+    play(scenario)
+
+
+async def a_judged_one(stage: Stage) -> EndRemediation:
+    """By its check as it is now."""
+    check = await stage.world.create(CHECKS, {"metadata": {"name": "c1"}, "spec": {"minHealthy": 1}})
+    return msgspec.structs.replace(await a_recovered_one(stage), generation=check.metadata.generation)
+
+
+def test_many_remediations_that_end_at_once_ask_for_their_check_together() -> None:
+    async def scenario(stage: Stage) -> None:
+        action = await a_judged_one(stage)
+        ends = [action, *(msgspec.structs.replace(action, target=stage.put_foo(f"f{number}")) for number in range(9))]
+        means = stage.means()
+        async with asyncio.TaskGroup() as group:
+            for one in ends:
+                group.create_task(apply(means, one, Mandate("test")))
+        assert stage.foos() == []
+        assert stage.asked().count("get nodehealthchecks 200") == 1
+        assert stage.asked().count("get nodes 200") == len(ends)
+
+    play(scenario)
+
+
+def test_a_remediation_whose_check_was_edited_since_is_judged_anew() -> None:
+    async def scenario(stage: Stage) -> None:
+        action = await a_judged_one(stage)
+        await stage.world.patch(CHECKS.at("c1"), Merge({"spec": {"minHealthy": 2}}))
+        assert await stage.do(action) == Stale("NodeHealthCheck c1 is newer than what was judged")
+        assert len(stage.foos()) == 1
+
+    play(scenario)
+
+
+def test_a_remediation_whose_check_is_gone_is_left_to_whoever_collects_leftovers() -> None:
+    async def scenario(stage: Stage) -> None:
+        action = msgspec.structs.replace(await a_recovered_one(stage), generation=1)
+        assert await stage.do(action) == Stale("NodeHealthCheck c1 is gone")
+        assert len(stage.foos()) == 1
 
     play(scenario)
 

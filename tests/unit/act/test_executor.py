@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from defib.act.executor import UNTOLD_MAX, Executor, Terms
 from defib.act.outcome import Done, Failed, Held, Stale, Withheld
 from defib.kube.kinds import LEASES, Kind
-from defib.model.action import Action, HoldLock, MovePod, TellEvent, WriteStatus
+from defib.model.action import Action, EndRemediation, HoldLock, MovePod, TellEvent, WriteStatus
 from defib.model.failure import Failure
 from defib.model.health_check import KindRef
 from defib.model.mandate import Mandate
@@ -249,6 +249,55 @@ def test_a_status_is_written_now_and_then_while_much_is_under_way_and_at_once_wh
         executor.carry_out([status(13)], FOR_EVER)
         await seconds(0.1)
         assert len(stage.asked()) == before + 1
+
+    act(scenario)
+
+
+class NoEnds:
+    """What we may do when another replica is to end remediations."""
+
+    def of(self, action: Action) -> Mandate | None:
+        return None if isinstance(action, EndRemediation) else FOR_EVER
+
+
+def test_a_status_is_written_now_and_then_also_while_others_end_remediations() -> None:
+    async def scenario(stage: Stage, executor: Executor) -> None:
+        def status(number: int) -> WriteStatus:
+            return WriteStatus(check="c1", uid="u", version=str(number), status={})
+
+        def written() -> int:
+            return len([asked for asked in stage.asked() if "nodehealthchecks" in asked])
+
+        end = stage.end(stage.put_foo())
+        began = stage.clock.monotonic()
+        for number in range(4):
+            executor.carry_out([end, status(number)], NoEnds())
+            await seconds(0.1)
+        assert written() == 1
+        assert executor.next_retry == began + 0.5, "else nobody would look again, should nothing change"
+        await seconds(0.1)
+        executor.carry_out([end, status(5)], NoEnds())
+        await seconds(0.1)
+        assert written() == 2
+        executor.carry_out([status(6)], NoEnds())
+        await seconds(0.1)
+        assert written() == 3
+
+    act(scenario)
+
+
+def test_there_is_a_line_while_remediations_wait_for_others_to_be_started() -> None:
+    async def scenario(stage: Stage, executor: Executor) -> None:
+        starts = sick_nodes(stage, 20)
+        assert not executor.has_a_line
+        stage.fault(Fault(effect=Slow(seconds=1), resource="nodes"))
+        executor.carry_out(starts[:16], FOR_EVER)
+        assert not executor.has_a_line
+        executor.carry_out(starts, FOR_EVER)
+        assert executor.has_a_line
+        await seconds(1.5)
+        assert executor.underway
+        assert not executor.has_a_line
 
     act(scenario)
 

@@ -11,9 +11,11 @@ from defib.cli.main import execute
 from defib.clock import SystemClock
 from defib.decide.admission import APPROVED_UNTIL
 from defib.model.moment import read_moment
+from defib.model.node_drain import APPROVED_UNTIL as DRAIN_APPROVED_UNTIL
 from defib.simulate.http import serving
 from defib.simulate.server import ApiServer
 from tests.unit.console.desk import a_server, add_check, add_nodes, annotations_of, config_of
+from tests.unit.console.test_drain_approval import add_drain
 
 Defib = Callable[..., Awaitable[tuple[int, str, str]]]
 
@@ -124,6 +126,23 @@ async def test_where_nothing_waits_for_approval_it_is_said(server: ApiServer, de
     code, out, err = await defib("approve", "n1")
     assert (code, out) == (1, "")
     assert err == "defib: nothing waits for approval on node n1: no NodeHealthCheck in mode Approve selects it\n"
+
+
+async def test_a_drain_is_approved_by_a_flag(server: ApiServer, defib: Defib) -> None:
+    add_drain(server, phase="WaitingForApproval", next="evict 2 pods")
+    code, out, err = await defib("approve", "n1", "--drain", "--for", "15m")
+    assert (code, err, out.count("\n")) == (0, "", 1)
+    assert out.startswith("pods of node n1 may be made to leave until ")
+    assert list(annotations_of(server, "n1")) == [DRAIN_APPROVED_UNTIL]
+
+
+async def test_where_no_drain_waits_for_approval_it_is_said(server: ApiServer, defib: Defib) -> None:
+    add_drain(server, mode="Observe", phase="Observed")
+    code, out, err = await defib("approve", "n1", "--drain")
+    assert (code, out) == (1, "")
+    assert err == (
+        "defib: no drain waits for approval on node n1: its DrainPolicy all is in mode Observe, which asks nobody\n"
+    )
 
 
 async def test_a_server_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

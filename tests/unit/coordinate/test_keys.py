@@ -53,6 +53,12 @@ def a_mark(annotation: str, node: str = NODE) -> acts.MarkRemediation:
     return acts.MarkRemediation(node=node, target=THING, annotations={annotation: "x"})
 
 
+def an_end(**changes: Any) -> acts.EndRemediation:
+    """Of a remediation whose node is well, as the node and the check will be asked to confirm."""
+    known: dict[str, Any] = {"unless": (("Ready", "Unknown"),), "generation": 1} | changes
+    return acts.EndRemediation(check="workers", node=NODE, target=THING, **known)
+
+
 START = acts.StartRemediation(
     check="workers",
     node=NODE,
@@ -80,7 +86,9 @@ DEFAULT_CHECK = acts.AddDefaultCheck(
 # What is counted, or done because nothing is there that would be counted.
 ADMITTED: tuple[Action, ...] = (
     START,
-    acts.EndRemediation(check="workers", node=NODE, target=THING),
+    an_end(unless=()),  # the node shows trouble that is somebody else's: no look at it would tell
+    an_end(generation=0),  # nor is its check looked at
+    acts.EndRemediation(check="workers", node=NODE, target=THING, node_is_gone=True, is_leftover=True),
     acts.WriteStatus(check="workers", uid="u", version="1", status={}),
     acts.OpenIncident(node=NODE, body={}),
     acts.ClearNodeAnnotation(node=NODE, node_uid="u", annotation="a", value="b"),
@@ -93,7 +101,6 @@ ADMITTED: tuple[Action, ...] = (
     machine_action.ReplaceMachine(patient=PATIENT),
     a_mark(medik8s.TIMED_OUT),
     a_mark(medik8s.OLD_REMEDIATION),
-    a_mark(medik8s.HEALTHY_DELAY),
     a_mark("metal3.io/kept-off", node=""),
     a_move(f"{POLICY.name} shop/web"),
     an_event(CHECK, "workers"),
@@ -120,6 +127,9 @@ OF_THE_MACHINE: tuple[Action, ...] = (
     acts.HoldLock(claim=a_claim(LOCK_HOLDER)),
     a_release(LOCK_HOLDER),
     a_mark("host.metal3.io/external-remediation"),
+    a_mark(medik8s.HEALTHY_DELAY),  # by which it is known when to end it
+    an_end(),
+    an_end(unless=(), node_is_gone=True),
     a_move("PodFailoverRemediation defib-system/worker-7"),
     an_event(INCIDENT, NODE),
     acts.ReportRemediation(target=OUR_INCIDENT, version="1", status={}, node=NODE),

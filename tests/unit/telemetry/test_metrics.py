@@ -7,6 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from defib import __version__
 from defib.telemetry.catalogue import LEFTOVER_KINDS, METRICS
 from defib.telemetry.metrics import Metrics
+from defib.telemetry.series import Draining
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, ...], float]:
@@ -16,7 +17,7 @@ def samples(metrics: Metrics) -> dict[tuple[str, ...], float]:
         (sample.name, *sample.labels.values()): sample.value
         for family in families
         for sample in family.samples
-        if sample.name.startswith(("defib_", "nodehealthcheck_"))
+        if sample.name.startswith(("defib_", "nodehealthcheck_", "upgradeoperator_"))
     }
 
 
@@ -52,6 +53,21 @@ def test_a_kind_that_is_no_longer_watched_leaves_no_values_behind() -> None:
     metrics.forget("pods")
     metrics.forget("never-watched")
     assert not any("pods" in key for key in samples(metrics))
+
+
+def test_a_drain_that_has_failed_has_the_series_that_openshift_knows_until_it_is_over() -> None:
+    metrics = Metrics()
+    metrics.drains(Draining(phases={"Held": 1}, failed=["n1"], pods_left={"n1": 3, "n2": 0}, estimates={"all": 60}))
+    assert lines(metrics, "upgradeoperator_node_drain_timeout{") == [
+        'upgradeoperator_node_drain_timeout{node_name="n1"} 1.0'
+    ]
+    seen = samples(metrics)
+    assert (seen["defib_drain_failed", "n1"], seen["defib_drain_pods_left", "n2"]) == (1, 0)
+    metrics.drains(Draining(phases={"Held": 0}, pods_left={"n1": 2}))
+    seen = {key: value for key, value in samples(metrics).items() if "drain" in key[0]}
+    assert seen == {("defib_drains", "Held"): 0, ("defib_drain_pods_left", "n1"): 2}
+    metrics.drains(Draining())
+    assert not any("drain" in key[0] for key in samples(metrics))
 
 
 def test_events_relists_and_passes_are_counted() -> None:

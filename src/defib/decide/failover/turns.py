@@ -19,6 +19,7 @@ from defib.model.failover_policy import MOST_NODES, FailedNode, PolicyStatus, St
 from defib.model.health_check import Check
 from defib.model.lock import held_by_another
 from defib.model.node import Node
+from defib.model.node_drain import DRAIN, forced_nodes
 from defib.model.power_cycle import LOCK_HOLDER
 from defib.model.verdict import Gate
 
@@ -53,6 +54,7 @@ class Turns:
         begun = [entry for status in statuses for entry in status.nodes or () if entry.begun]
         nodes = cluster.nodes
         self._taken = {entry.name for entry in begun if is_out(entry, nodes.get(entry.name))}
+        self._taken |= forced_nodes(cluster.every(DRAIN)) & nodes.keys()
         going_on = [entry for entry in begun if entry.state is not State.HELD]
         self._admitted = {entry.name for entry in going_on if is_still_so(entry, nodes.get(entry.name))}
 
