@@ -195,7 +195,6 @@ def test_sh_05_what_is_under_way_ends_before_its_bucket_changes_hands() -> None:
     """A third replica comes that should have the bucket, while a command to its machine still hangs."""
 
     async def scene(stage: Stage) -> None:
-        await begin(stage, Plot(way="hollow", workloads=TAINT, fault="hangs"))
         seen: list[str] = []
 
         async def hang() -> None:
@@ -206,6 +205,8 @@ def test_sh_05_what_is_under_way_ends_before_its_bucket_changes_hands() -> None:
 
         doom = Doom(words=f"power off {VICTIM}", twist=hang, spares=True)
         async with operator(stage, "a", doom), operator(stage, "b"):
+            await seconds(SETTLED_SECONDS)
+            await begin(stage, Plot(way="hollow", workloads=TAINT, fault="hangs"))
             assert await stage.until(lambda: stage.phase == Phase.POWERING_OFF, 60)
             async with operator(stage, "c"):
                 assert await end(stage) == []

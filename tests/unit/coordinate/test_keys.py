@@ -9,7 +9,7 @@ import pytest
 
 from defib.coordinate.keys import ADMISSION, ANYBODY, name_of
 from defib.model import action as acts
-from defib.model import leftover, machine_action, medik8s
+from defib.model import drain_action, leftover, machine_action, medik8s
 from defib.model.action import CHECK, Action
 from defib.model.failover_policy import POLICY
 from defib.model.health_check import KindRef, TemplateRef
@@ -84,6 +84,9 @@ DEFAULT_CHECK = acts.AddDefaultCheck(
 )
 
 # What is counted, or done because nothing is there that would be counted.
+LEAVING = drain_action.Leaving(
+    drain=THING, node=NODE, node_uid="u", taint="", namespace="shop", name="web-1", uid="u1", because="a test"
+)
 ADMITTED: tuple[Action, ...] = (
     START,
     an_end(unless=()),  # the node shows trouble that is somebody else's: no look at it would tell
@@ -110,6 +113,11 @@ ADMITTED: tuple[Action, ...] = (
     leftover.LetHostGo(node=NODE, host=HOST, kept_off_by="a"),
     leftover.ReadMembers(namespace="defib-system"),
     leftover.DropMember(namespace="defib-system", name="m", uid="u", version="1"),
+    drain_action.OpenDrain(node=NODE, body={}),
+    drain_action.DropDrain(node=NODE, drain=THING, version="1"),
+    drain_action.EvictPod(pod=LEAVING),
+    drain_action.DeletePod(pod=LEAVING),
+    drain_action.RemoveFinalizers(pod=LEAVING, version="1", finalizers=("a/b",)),
 )
 
 # What is done to one machine, its node, its pods, its volumes, and told of that.
