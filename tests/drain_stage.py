@@ -16,15 +16,17 @@ import msgspec
 from defib.decide.drains.intent import UNSCHEDULABLE
 from defib.kube.client import Deletion, Merge
 from defib.kube.kinds import LEASES, NODES, PODS, Kind, unstructured
-from defib.kube.transport import MERGE_PATCH, Request
+from defib.kube.transport import MERGE_PATCH, Request, Transport
 from defib.model import medik8s
 from defib.model.meta import Unstructured
 from defib.model.node_drain import LOCK_HOLDER, WATCH_MARK
 from defib.simulate.controllers.disruption import DisruptionController
+from defib.simulate.in_process import InProcess
 from defib.simulate.store import DELETED, Change
 from defib.simulate.virtual_time import VirtualClock, run
 from tests import failover_stage
 from tests.failover_stage import LABELS, OPERATOR, OWNERS, POLICIES, SHOP, Object
+from tests.mortal_operator import Life, MortalLine
 
 DRAIN_POLICIES = unstructured("defib.dev", "v1alpha1", "drainpolicies", "DrainPolicy", namespaced=False)
 DRAINS = unstructured("defib.dev", "v1alpha1", "nodedrains", "NodeDrain", namespaced=False)
@@ -88,12 +90,12 @@ class Stage(failover_stage.Stage):
         self._say(f"/api/v1/namespaces/{namespace}/pods/{name}", uid, {"phase": phase, "conditions": ready})
         return uid
 
-    async def drain_policy(self, name: str = "workers", **spec: Any) -> None:
+    async def drain_policy(self, name: str = "workers", /, **spec: Any) -> None:
         """With the times of the table of seed 004, where nothing else is said: 30 minutes, and 60 for budgets."""
         usual = {"timeout": "30m", "expectedDrainTime": "8m", "pdbForceDrainTimeout": "52m"}
         await self.person.create(DRAIN_POLICIES, {"metadata": {"name": name}, "spec": usual | spec})
 
-    async def change_policy(self, name: str = "workers", **spec: Any) -> None:
+    async def change_policy(self, name: str = "workers", /, **spec: Any) -> None:
         await self.person.patch(DRAIN_POLICIES.at(name), Merge({"spec": spec}))
 
     async def drop_policy(self, name: str = "workers") -> None:
@@ -205,6 +207,10 @@ class Stage(failover_stage.Stage):
             asyncio.get_running_loop().call_later(1.0, self.pod, name, self.remade_on)
 
     # What the operator does
+
+    def line(self, client: str) -> Transport:
+        """For an operator of that name, of which everything is noted as of any other."""
+        return MortalLine(InProcess(self.server, client), Life(), self._noted)
 
     def _noted(self, request: Request) -> None:
         self.writes.append(request)

@@ -1,8 +1,9 @@
 """`python -m tests.bench`: what our operator costs and how quick it is, on a real API server.
 
 Its parts: watching, beside the Python clients people use; remediating, beside what the Go operator needed; moving the pods
-of failed nodes; handing over from one replica to the next; and sharing the work among several. Prints tables, writes build/bench.json, and ends with 1 when a bound is broken. The clients run
-in .venv-bench, which `make bench` makes.
+of failed nodes; many drains at once; handing over from one replica to the next; and sharing the work among several. Prints
+tables, writes build/bench.json, and ends with 1 when a bound is broken. The clients run in .venv-bench, which `make bench`
+makes.
 """
 
 import argparse
@@ -18,7 +19,8 @@ import msgspec
 from testbed.cluster import ControlPlane, ControlPlaneFailed
 from testbed.programs import NoControlPlane, Programs, control_plane_programs
 from testbed.settings import Settings
-from tests.bench import moves, report, shares, successions
+from tests.bench import drained, moves, report, shares, successions
+from tests.bench.draining import drain
 from tests.bench.failover import move
 from tests.bench.handover import hand_over
 from tests.bench.processes import PEERS_PYTHON, ROOT, BenchFailed, say
@@ -29,7 +31,7 @@ from tests.bench.successions import Ends
 from tests.bench.watching import CLIENTS, EVENTS, NODES, Bench, Size
 
 WATCHING = "watching"
-PARTS = (WATCHING, "remediating", "moving", "handover", "sharing")
+PARTS = (WATCHING, "remediating", "moving", "draining", "handover", "sharing")
 IDLE_SECONDS = 40.0
 
 CLUSTER = Settings(
@@ -64,6 +66,10 @@ async def measure(part: str, cluster: ControlPlane, asked: argparse.Namespace) -
             nodes = min(asked.nodes, moves.NODES)
             scale = moves.Scale(nodes=nodes, failures=asked.failures, bystanders=asked.bystanders)
             return await move(cluster, scale)
+        case "draining":
+            nodes = min(asked.nodes, drained.NODES)
+            crowd = drained.Crowd(nodes=nodes, draining=max(drained.DRAINING * nodes // drained.NODES, 1))
+            return await drain(cluster, crowd, asked.watched_seconds)
         case "handover":
             nodes = min(asked.nodes, successions.NODES)
             return await hand_over(cluster, Ends(nodes=nodes, orderly=asked.orderly_ends, crashes=asked.crashes))

@@ -124,7 +124,7 @@ def a_pod(number: int, place: int) -> Json:
 def a_running_pod(since: datetime) -> Json:
     """What a kubelet writes once all containers of a pod run."""
     kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
-    conditions = [{"type": kind, "status": "True", "lastTransitionTime": _stamp(since)} for kind in kinds]
+    conditions = [{"type": kind, "status": "True", "lastTransitionTime": stamp(since)} for kind in kinds]
     containers = [
         {
             "name": name,
@@ -134,12 +134,12 @@ def a_running_pod(since: datetime) -> Json:
             "ready": True,
             "started": True,
             "restartCount": 0,
-            "state": {"running": {"startedAt": _stamp(since)}},
+            "state": {"running": {"startedAt": stamp(since)}},
         }
         for name in ("endpoint", "log-shipper")
     ]
     status = {"phase": "Running", "conditions": conditions, "containerStatuses": containers, "hostIP": "10.0.0.1"}
-    return {"status": status | {"startTime": _stamp(since)}}
+    return {"status": status | {"startTime": stamp(since)}}
 
 
 def a_heartbeat(number: int, at: datetime) -> Json:
@@ -158,7 +158,7 @@ def a_renewal(at: datetime) -> Json:
 
 def a_kubelet_report(at: datetime) -> Json:
     """What a kubelet writes every five minutes while nothing changes: that it has looked."""
-    return {"status": {"conditions": [{"type": kind, "lastHeartbeatTime": _stamp(at)} for kind in _KUBELETS]}}
+    return {"status": {"conditions": [{"type": kind, "lastHeartbeatTime": stamp(at)} for kind in _KUBELETS]}}
 
 
 def a_failure(since: datetime) -> Json:
@@ -167,20 +167,20 @@ def a_failure(since: datetime) -> Json:
         "status": "Unknown",
         "reason": "NodeStatusUnknown",
         "message": "Kubelet stopped posting node status.",
-        "lastTransitionTime": _stamp(since),
+        "lastTransitionTime": stamp(since),
     }
     return {"status": {"conditions": [{"type": kind, **silent} for kind in _KUBELETS]}}
 
 
 def a_taint(since: datetime) -> Json:
     """What it writes right after that, and by which the scheduler knows."""
-    kept_away = {"key": "node.kubernetes.io/unreachable", "timeAdded": _stamp(since)}
+    kept_away = {"key": "node.kubernetes.io/unreachable", "timeAdded": stamp(since)}
     return {"spec": {"taints": [kept_away | {"effect": effect} for effect in ("NoSchedule", "NoExecute")]}}
 
 
 def a_recovery(since: datetime) -> Json:
     """What a kubelet writes first when it is back."""
-    times = {"lastHeartbeatTime": _stamp(since), "lastTransitionTime": _stamp(since)}
+    times = {"lastHeartbeatTime": stamp(since), "lastTransitionTime": stamp(since)}
     return {"status": {"conditions": [_state(kind) | times for kind in _KUBELETS]}}
 
 
@@ -320,10 +320,10 @@ def _uuid(number: int, salt: str) -> str:
 
 
 def _seconds(beat: int) -> str:
-    return _stamp(BORN + timedelta(seconds=beat))
+    return stamp(BORN + timedelta(seconds=beat))
 
 
-def _stamp(at: datetime) -> str:
+def stamp(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import aiohttp
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from defib.config import PREFIX
 from defib.decide.changes import What
@@ -117,9 +118,7 @@ class Replica:
         return mib_of("VmHWM", self._process.pid)
 
     async def counted(self) -> Counted:
-        async with aiohttp.ClientSession() as session, session.get(f"{self._probes}metrics") as answer:
-            text = await answer.text()
-        samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+        samples = await self._samples()
 
         def total(name: str, **labels: str) -> int:
             return int(sum(s.value for s in samples if s.name == name and labels.items() <= s.labels.items()))
@@ -132,6 +131,19 @@ class Replica:
             passes=total("defib_passes_total"),
             pods_moved=total("defib_pods_moved_total"),
         )
+
+    async def totals(self, name: str, label: str) -> dict[str, int]:
+        """What one of its metrics has counted, by one of its labels."""
+        found: dict[str, int] = {}
+        for sample in await self._samples():
+            if sample.name == name:
+                found[sample.labels[label]] = found.get(sample.labels[label], 0) + int(sample.value)
+        return found
+
+    async def _samples(self) -> list[Sample]:
+        async with aiohttp.ClientSession() as session, session.get(f"{self._probes}metrics") as answer:
+            text = await answer.text()
+        return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
 
     def when_not_ready(self, node: str, after: float) -> float:
         """When a pass first knew that the node is not ready, in Unix time; `after` is when that was written."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from tests.bench.drained import WATCH, Draining, Stretch
 from tests.bench.moves import PODS_EACH, Memory, Moving, Spread
 from tests.bench.results import Idle, Machine, Measured, Verdict, Watching
 from tests.bench.shares import REPLICAS as SHARING
@@ -11,7 +12,7 @@ from tests.bench.shares import Load, Sharing, most_of_mean
 from tests.bench.successions import REPLICAS, HandedOver
 from tests.bench.turns import REFERENCE_NAME, REFERENCES, Reference, Remediating, Turn, Watched
 
-Part = Watching | Remediating | Moving | HandedOver | Sharing
+Part = Watching | Remediating | Moving | Draining | HandedOver | Sharing
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,12 +20,13 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     watching: Watching | None = None
     remediating: Remediating | None = None
     moving: Moving | None = None
+    draining: Draining | None = None
     handover: HandedOver | None = None
     sharing: Sharing | None = None
 
     @property
     def parts(self) -> list[Part]:
-        found = (self.watching, self.remediating, self.moving, self.handover, self.sharing)
+        found = (self.watching, self.remediating, self.moving, self.draining, self.handover, self.sharing)
         return [part for part in found if part is not None]
 
     @property
@@ -42,6 +44,8 @@ def text(results: Results) -> str:
         parts += _remediating(results.remediating)
     if results.moving:
         parts += _moving(results.moving)
+    if results.draining:
+        parts += _draining(results.draining)
     if results.handover:
         parts += _handover(results.handover)
     if results.sharing:
@@ -129,6 +133,36 @@ def _moving(moving: Moving) -> list[str]:
         _memory(moving.memory_with),
     ]
     return [head, _table(rows), rest, _table(memory), _table(_verdicts(moving.verdicts, moving.judged))]
+
+
+def _draining(draining: Draining) -> list[str]:
+    crowd = draining.crowd
+    head = (
+        f"Draining: {crowd.draining} of {crowd.nodes:,} nodes at once, with {crowd.pods:,} pods and a budget for those of each "
+        "node. Whoever drains has time (watching); then Defib\nis to help, every pod is asked to leave once and is refused "
+        "(refused once), then nothing changes (waiting), then all budgets let go (leaving).\n"
+        "All the while somebody else's budget is counted anew every second. "
+        f"CPU with all heartbeats; MiB at the end of each. The most was {draining.peak_mib:.0f} MiB. "
+        f"The load was {draining.load_before:.1f} before and {draining.load_after:.1f} after."
+    )
+    rows = [_stretch(what, one) for what, one in draining.stretches.items()]
+    columns = ("", "s", "CPU s", "% of a core", "passes", "reads", "writes", "watches ended", "evictions tried", "MiB")
+    return [head, _table([columns, *rows]), _table(_verdicts(draining.verdicts, draining.judged))]
+
+
+def _stretch(what: str, one: Stretch) -> Sequence[str]:
+    return (
+        what,
+        f"{one.seconds:.0f}",
+        f"{one.cpu_seconds:.2f}",
+        f"{100 * one.cpu_share:.1f}",
+        f"{one.passes:,}",
+        f"{one.made - one.writes:,}",
+        f"{one.writes:,}",
+        f"{one.requests.get(WATCH, 0):,}",
+        f"{one.asked:,}",
+        f"{one.resident_mib:.0f}",
+    )
 
 
 def _handover(handed: HandedOver) -> list[str]:

@@ -1,12 +1,12 @@
 """A real control plane with Defib installed as its manifests say, and nodes that are drained, each by a policy of its own.
 
-Who has to leave such a node finds a place on one of the others that nobody drains: a node of a drill is tainted, so that
-nobody comes there who was not sent. Everything that the operator asks about a pod is read from what the API server wrote
+Who has to leave such a node finds a place on one that nobody drains: the others are tainted, so that nobody comes there
+who was not sent. Everything that the operator asks about a pod is read from what the API server wrote
 down, with the UID for which it asked.
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from defib.clock import SystemClock
+from defib.decide.drains.intent import cordoned_at
 from defib.hollow.habits import PREFIX
 from defib.hollow.node import HollowNode
 from defib.hollow.objects import Pod
@@ -47,6 +48,7 @@ DRAINS = unstructured("defib.dev", "v1alpha1", "nodedrains", "NodeDrain", namesp
 BUDGETS = unstructured("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
 AGENT = "agent"
 DRILL = "drill"  # label and taint of a node, with its own name as the value
+REFUGES = 2  # nodes that nobody drains, the last ones
 PATIENCE_SECONDS = 60.0
 # Roles come into force a moment after they were written.
 DRAIN_RIGHTS = (
@@ -106,16 +108,16 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 class DrainCluster(FailoverCluster):
     async def drill(self, name: str, node: str, **spec: Any) -> "Drill":
         """A node, a DrainPolicy for this one, and a team whose pods are there; both have the name."""
-        taint = {"key": DRILL, "value": node, "effect": "NoExecute"}
-        patch = Merge({"metadata": {"labels": {DRILL: node}}, "spec": {"taints": [taint]}})
-        await self.client.patch(NODES.at(node), patch)
-        await self.eventually(f"nobody else is on {node}", lambda: self._is_empty(node))
         selector = {"matchLabels": {DRILL: node}}
         await self.client.create(POLICIES, {"metadata": {"name": name}, "spec": {"nodeSelector": selector, **spec}})
         return Drill(self, await self.team(name), node)
 
-    async def _is_empty(self, node: str) -> bool:
-        return all(pod.labels.get("app") == AGENT for pod in await self.pods_on(node))
+    async def reserve(self, nodes: Iterable[str]) -> None:
+        """For pods that are sent there. DrainPolicies know these nodes by a label."""
+        for node in nodes:
+            taint = {"key": DRILL, "value": node, "effect": "NoSchedule"}
+            patch = Merge({"metadata": {"labels": {DRILL: node}}, "spec": {"taints": [taint]}})
+            await self.client.patch(NODES.at(node), patch)
 
     async def start_agents(self) -> None:
         """A DaemonSet, whose pods are on every node."""
@@ -220,14 +222,34 @@ class Drill:
     async def mark(self, mark: str = WATCH_MARK, why: str = "true") -> None:
         await self.client.patch(NODES.at(self.node), Merge({"metadata": {"annotations": {mark: why}}}))
 
-    async def cordon(self) -> None:
-        await self.client.patch(NODES.at(self.node), Merge({"spec": {"unschedulable": True}}))
+    async def cordon(self, *, cordoned: bool = True) -> None:
+        await self.client.patch(NODES.at(self.node), Merge({"spec": {"unschedulable": cordoned}}))
+
+    async def flap(self) -> None:
+        """It is uncordoned for a moment; its taint tells of the second time only."""
+        before = cordoned_at(await self.cluster.hollow.node(self.node))
+
+        async def is_free() -> bool:
+            return cordoned_at(await self.cluster.hollow.node(self.node)) is None
+
+        async def is_cordoned_again() -> bool:
+            at = cordoned_at(await self.cluster.hollow.node(self.node))
+            return at is not None and before is not None and at > before
+
+        await self.cordon(cordoned=False)
+        await self.cluster.eventually(f"{self.node} is uncordoned", is_free)
+        await self.cordon()
+        await self.cluster.eventually(f"{self.node} is cordoned again", is_cordoned_again)
 
     async def is_ready(self) -> bool:
         return await self.cluster.is_ready(self.node)
 
+    def pods(self, *apps: str) -> list[Pod]:
+        """As they were when the drain began."""
+        return [pod for pod in self.there.values() if pod.labels.get("app") in apps]
+
     def uids(self, *apps: str) -> set[str]:
-        return {uid for uid, pod in self.there.items() if pod.labels.get("app") in apps}
+        return {pod.uid for pod in self.pods(*apps)}
 
     async def status(self) -> DrainStatus | None:
         try:
@@ -273,6 +295,7 @@ async def drain_cluster(programs: Programs, blueprints: list[Blueprint], policy:
     settings = Settings(controller_manager=SETTINGS.controller_manager, apiserver=await audited(policy))
     async with hollow_cluster(programs, blueprints, settings=settings) as hollow:
         cluster = DrainCluster(hollow)
+        await cluster.reserve(list(hollow.nodes)[:-REFUGES])
         await cluster.kubectl("apply", *(option for file in FILES for option in ("-f", str(DEPLOY / file))))
         for right in DRAIN_RIGHTS:
             await until_allowed(cluster.client, *right)

@@ -35,7 +35,6 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     dead: Drill
     mixed: Drill
     parked: Drill
-    spared: Team
     kubectl: Process  # which drains the first
 
     @property
@@ -80,7 +79,6 @@ async def set_stage(cluster: DrainCluster) -> AsyncIterator[Stage]:
             dead=dead,
             mixed=mixed,
             parked=parked,
-            spared=spared,
             kubectl=kubectl,
         )
     finally:

@@ -190,3 +190,44 @@ def test_shx_03_nodes_of_other_policies_that_are_remediated_do_not_count() -> No
             assert stage.stands() == "Drained"
 
     play(story)
+
+
+def test_shx_03_a_forced_drain_counts_among_the_nodes_that_a_check_may_remediate() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.check(guards={"maxInFlight": 1})
+        async with stage.operator():
+            await forcing(stage)
+            await stage.turn("n2", ready="Unknown")
+            await stage.until(59)
+            assert stage.all(str(FAILOVERS)) == []
+            await stage.until(63)
+            assert (stage.stands(), len(stage.all(str(FAILOVERS)))) == ("Drained", 1)
+
+    play(story)
+
+
+def test_shx_03_its_own_forced_drain_does_not_keep_a_node_from_being_remediated() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.check(guards={"maxInFlight": 1})
+        async with stage.operator():
+            await forcing(stage)
+            await fail_drained(stage)
+            await stage.seconds(25)
+            assert (stage.stands(), len(stage.all(str(FAILOVERS)))) == ("Held Remediation", 1)
+
+    play(story)
+
+
+def test_shx_03_a_forced_drain_counts_among_the_nodes_of_which_pods_may_be_moved() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.policy()
+        stage.pod("web-2", "n2")
+        async with stage.operator(failover_max_unhealthy="1"):
+            await forcing(stage)
+            await stage.turn("n2", ready="Unknown")
+            await stage.until(59)
+            assert (stage.there("n2"), stage.states()) == (["web-2"], {"n2": "Held"})
+            await stage.until(63)
+            assert (stage.stands(), stage.there("n2")) == ("Drained", [])
+
+    play(story)

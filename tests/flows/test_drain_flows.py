@@ -317,3 +317,21 @@ def test_i1_what_must_not_run_twice_is_never_forced_on_a_dead_kubelet_unless_the
             assert len(reads) <= 2  # each once, and not again and again
 
     play(story)
+
+
+@pytest.mark.parametrize("pod", ["db-0", "web-own"])
+def test_i1_a_pod_that_asks_for_no_time_to_end_is_not_gone_before_its_kubelet_has_ended_it(pod: str) -> None:
+    """An ordinary deletion would take it away without asking its kubelet, as a forced one does."""
+
+    async def story(stage: Stage) -> None:
+        stage.claim("own", "ReadWriteOnce")
+        stage.pod(pod, claims=["own"], terminationGracePeriodSeconds=0)
+        await stage.drain_policy()
+        async with stage.operator():
+            await stage.turn("n1", ready="Unknown")
+            stage.dead.add("n1")
+            await stage.cordon("n1")
+            await stage.until(120)
+            assert (stage.there(), stage.told()) == ([pod], [(EVICT, pod, 30)])
+
+    play(story)

@@ -65,10 +65,12 @@ from defib.model.action import (
     WriteStatus,
 )
 from defib.model.drain_action import DeletePod, DropDrain, EvictPod, OpenDrain, RemoveFinalizers
+from defib.model.drain_policy import POLICY as DRAIN_POLICY
 from defib.model.leftover import DropMember, LetHostGo, ReadMembers, TakeTaintOff
 from defib.model.machine_action import AskForPowerCycle, MachineAction, RemediateMachine, ReplaceMachine
 from defib.model.mandate import Mandate
 from defib.model.node import Node
+from defib.model.node_drain import DRAIN
 
 EVENT_NAMESPACE = "default"  # where the Event objects of cluster-wide things have to be
 OUR_SOURCE = "defib"
@@ -291,8 +293,8 @@ def event_body(action: TellEvent) -> dict[str, Any]:
     news = f"{action.reason}\n{action.message}\n{action.at.isoformat()}"
     digest = hashlib.sha256(news.encode()).hexdigest()[:DIGEST_LENGTH]
     stem = action.check[: NAME_MAX - DIGEST_LENGTH - 1].rstrip("-.")
-    # Whoever reads events of NodeHealthChecks knows them by this; those of policies speak for themselves.
-    prefix = "" if action.namespace else medik8s.EVENT_PREFIX
+    # Whoever reads events of NodeHealthChecks knows them by this; those of policies and drains speak for themselves.
+    prefix = "" if action.namespace or action.kind in (DRAIN, DRAIN_POLICY) else medik8s.EVENT_PREFIX
     message = f"{prefix}{action.message}".encode()[:MESSAGE_MAX].decode(errors="ignore")
     source = medik8s.EVENT_SOURCE if action.kind == CHECK else OUR_SOURCE
     return {

@@ -9,11 +9,12 @@ import structlog
 from defib.act.means import REQUEST_SECONDS, Means
 from defib.act.outcome import Done, Failed, Outcome, Stale, Withheld
 from defib.kube.client import Blocked, Deletion, JsonPatch
-from defib.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, ServerFailed
+from defib.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, ServerFailed, Throttled
 from defib.kube.kinds import LEASES, NODES, PODS
 from defib.model import medik8s
 from defib.model.drain_action import (
     BLOCKED,
+    TOO_BUSY,
     DeletePod,
     DrainAction,
     DropDrain,
@@ -134,16 +135,26 @@ async def _send(means: Means, step: PodStep, pod: Pod) -> Outcome:
         case EvictPod():
             return await _evict(means, pod)
         case DeletePod():
-            how = Deletion(uid=pod.uid, grace_seconds=step.grace_seconds)
+            how = Deletion(
+                uid=pod.uid, grace_seconds=_own_grace(pod) if step.grace_seconds is None else step.grace_seconds
+            )
             await means.client.delete(PODS.of(pod), how, deadline=REQUEST_SECONDS)
             return Done()
         case RemoveFinalizers():
             return await _remove_finalizers(means, step, pod)
 
 
+def _own_grace(pod: Pod) -> int | None:
+    """As it says itself. One that asks for no time has a second: else it would be gone before its kubelet has ended it."""
+    return 1 if pod.ends_at_once else None
+
+
 async def _evict(means: Means, pod: Pod) -> Outcome:
     try:
-        answer = await means.client.evict(PODS.of(pod), Deletion(uid=pod.uid), deadline=REQUEST_SECONDS)
+        how = Deletion(uid=pod.uid, grace_seconds=_own_grace(pod))
+        answer = await means.client.evict(PODS.of(pod), how, deadline=REQUEST_SECONDS)
+    except Throttled as error:
+        return Failed(f"{TOO_BUSY}: {error}", may_pass=True, retry_after_seconds=error.retry_after or 0.0)
     except (Forbidden, ServerFailed) as error:
         if _BUDGET not in error.status.message.lower():
             raise

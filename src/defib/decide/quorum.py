@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from defib.decide.ground import Ground, is_control_plane
+from defib.model.budget import BUDGET
 from defib.model.cluster import Cluster, Missing, Served
 from defib.model.health_check import KindRef
 from defib.model.meta import Unstructured
@@ -15,7 +16,6 @@ from defib.model.node import Node
 from defib.model.verdict import Gate
 
 CLUSTER_VERSION = KindRef("config.openshift.io/v1", "ClusterVersion")
-BUDGETS = KindRef("policy/v1", "PodDisruptionBudget")
 PODS = KindRef("v1", "Pod")
 ETCD_NAMESPACE = "openshift-etcd"
 
@@ -44,7 +44,7 @@ def _counted(node: Node, ground: Ground) -> Gate:
 def _guarded(node: Node, ground: Ground) -> Gate:
     if why := _out_of_sight(ground.cluster):
         return Gate(name="Quorum", is_open=False, message=f"nobody can say whether etcd has a quorum: {why}")
-    budgets = [item for item in ground.cluster.every(BUDGETS) if item.namespace == ETCD_NAMESPACE]
+    budgets = [item for item in ground.cluster.every(BUDGET) if item.namespace == ETCD_NAMESPACE]
     if len(budgets) != 1:
         message = f"there are {len(budgets)} disruption budgets in {ETCD_NAMESPACE}, so nobody can say whether etcd has a quorum"
         return Gate(name="Quorum", is_open=False, value=str(len(budgets)), limit="1", message=message)
@@ -61,7 +61,7 @@ def _guarded(node: Node, ground: Ground) -> Gate:
 def _out_of_sight(cluster: Cluster) -> str:
     """Why what guards etcd cannot be asked; empty when it can."""
     blind = {one.kind: one.why for one in cluster.blind} | dict(cluster.absent)
-    for kind in (BUDGETS, PODS):
+    for kind in (BUDGET, PODS):
         match cluster.kinds.get(kind):
             case Served(collection=collection) if collection in blind:
                 return f"{collection} are out of sight: {blind[collection]}"

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 from defib.decide.machine_checks import MACHINE_HEALTH_CHECK
 from defib.decide.plan import Plan
-from defib.decide.quorum import BUDGETS, CLUSTER_VERSION, ETCD_NAMESPACE, PODS
+from defib.decide.quorum import CLUSTER_VERSION, ETCD_NAMESPACE, PODS
 from defib.decide.rules import Rules
 from defib.decide.topology import INFRASTRUCTURE
 from defib.decide.upgrade import WATCHES
+from defib.model.budget import BUDGET
 from defib.model.cluster import Cluster, Served, Wanted
 from defib.model.health_check import Check, KindRef
 
@@ -30,7 +31,7 @@ def wanted_kinds(plan: Plan, cluster: Cluster, rules: Rules) -> dict[KindRef, Wa
     wanted = {kind: Wanted(watch.namespace, can_wait=True) for watch in watches for kind in watch.kinds}
     wanted |= dict.fromkeys((CLUSTER_VERSION, MACHINE_HEALTH_CHECK), Wanted(can_wait=True))
     if isinstance(cluster.kinds.get(CLUSTER_VERSION), Served):
-        wanted |= dict.fromkeys((BUDGETS, PODS), Wanted(ETCD_NAMESPACE)) | {INFRASTRUCTURE: Wanted()}
+        wanted |= dict.fromkeys((BUDGET, PODS), Wanted(ETCD_NAMESPACE)) | {INFRASTRUCTURE: Wanted()}
     for one in plan.checks.values():
         steps = one.known.check.steps if isinstance(one.known.check, Check) else ()
         wanted |= dict.fromkeys((*(step.template.kind for step in steps), *one.known.makes), Wanted())

@@ -84,3 +84,5 @@ DrainAction = OpenDrain | DropDrain | PodStep
 
 # What a failed eviction begins with when it was a disruption budget that refused it.
 BLOCKED = "a disruption budget does not allow it"
+# And when the API server had no time for it. That says nothing about the pod, however often it happens.
+TOO_BUSY = "the API server is too busy to evict it"

@@ -13,6 +13,7 @@ import msgspec
 from defib.model.drain_policy import Source
 from defib.model.health_check import KindRef, StatusCondition
 from defib.model.meta import Unstructured, Wire
+from defib.model.moment import is_sensible
 from defib.model.pod import Pod
 from defib.model.pod_failover import API_VERSION, KEEP
 
@@ -101,13 +102,20 @@ class DrainStatus(Wire, frozen=True):
     def condition(self, kind: str) -> StatusCondition | None:
         return next((condition for condition in self.conditions or () if condition.type == kind), None)
 
+    @property
+    def is_in_the_calendar(self) -> bool:
+        """Whether all its moments can be counted on: compared with now, and have a length added to them."""
+        told = (self.started_at, self.peer_deadline, self.paused_at, self.next_at, *(one.at for one in self.pods or ()))
+        return all(one is None or (one.tzinfo is not None and is_sensible(one)) for one in told)
+
 
 def read_drain_status(item: Unstructured) -> DrainStatus:
     """A status that makes no sense counts as none: the drain begins anew, which forces nobody too early."""
     try:
-        return msgspec.convert(item.status or {}, DrainStatus)
+        status = msgspec.convert(item.status or {}, DrainStatus)
     except msgspec.ValidationError:
         return DrainStatus()
+    return status if status.is_in_the_calendar else DrainStatus()
 
 
 def forced_nodes(drains: Iterable[Unstructured]) -> frozenset[str]:

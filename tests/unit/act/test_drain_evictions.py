@@ -9,7 +9,7 @@ from defib.act.executor import Executor
 from defib.act.outcome import Done, Failed
 from defib.kube.client import Merge
 from defib.model.action import Action
-from defib.model.drain_action import BLOCKED, OpenDrain
+from defib.model.drain_action import BLOCKED, TOO_BUSY, OpenDrain
 from defib.model.mandate import Mandate
 from defib.simulate.faults import Fault, Hang, LoseAnswer, Refuse, Slow
 from tests.unit.act.drained import BUDGETS, Scene, drain, drain_by_executor
@@ -93,6 +93,18 @@ def test_dk_23_whatever_else_is_said_of_a_budget_is_a_no_of_that_budget(code: in
         fault = Fault(effect=Refuse(code=code, message=said), verbs=("create",), resource="pods", client=US)
         scene.stage.fault(fault)
         assert await scene.do(evict) == Failed(f"{BLOCKED}: {said}", retry_after_seconds=BLOCKED_PAUSE_SECONDS)
+
+    drain(story)
+
+
+def test_a_server_that_has_no_time_says_nothing_about_the_pod() -> None:
+    async def story(scene: Scene) -> None:
+        evict = await scene.evict()
+        busy = Refuse(code=429, message="too many requests", retry_after_seconds=3)
+        scene.stage.fault(Fault(effect=busy, verbs=("create",), resource="pods", client=US))
+        outcome = await scene.do(evict)
+        assert isinstance(outcome, Failed)
+        assert (outcome.why.startswith(TOO_BUSY), outcome.may_pass, outcome.retry_after_seconds) == (True, True, 3.0)
 
     drain(story)
 

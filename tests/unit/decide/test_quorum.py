@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from defib.decide.quorum import BUDGETS, CLUSTER_VERSION, PODS
+from defib.decide.quorum import CLUSTER_VERSION, PODS
+from defib.model.budget import BUDGET
 from defib.model.cluster import Blindness, Cluster, Served
 from defib.model.meta import Meta, Unstructured
 from defib.model.node import Node
@@ -69,7 +70,7 @@ def test_workers_do_not_count_for_a_quorum() -> None:
 
 OPENSHIFT = KINDS | {
     CLUSTER_VERSION: Served("clusterversions", namespaced=False),
-    BUDGETS: Served("budgets", namespaced=True),
+    BUDGET: Served("budgets", namespaced=True),
     PODS: Served("pods", namespaced=True),
 }
 NAMESPACE = "openshift-etcd"

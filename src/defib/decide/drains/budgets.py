@@ -20,15 +20,34 @@ class Protecting(msgspec.Struct, frozen=True):
     selector: Selector | None  # None selects nobody
 
 
+class Label(msgspec.Struct, frozen=True):
+    """Of a pod in a namespace."""
+
+    namespace: str
+    key: str = ""
+    value: str = ""
+
+
 class Budgets(msgspec.Struct, frozen=True, kw_only=True):
-    by_namespace: Mapping[str, tuple[Protecting, ...]] = {}
+    """Sorted by a label that a pod must have: with hundreds of budgets, nobody could ask all of them for each pod."""
+
+    by_label: Mapping[Label, tuple[Protecting, ...]] = {}  # with no key and value, those that ask for none
     unseen: str = ""  # why nobody knows which there are
     items: Mapping[str, Unstructured] = {}  # of which this was made
+    read: Mapping[str, Protecting] = {}  # each of them, understood
     unread: tuple[Unread, ...] = ()  # which are there too, and nobody could read
 
     def of(self, pod: Pod) -> tuple[Budget, ...]:
-        there = self.by_namespace.get(pod.namespace, ())
-        return tuple(one.budget for one in there if one.selector is not None and one.selector.selects(pod.labels))
+        labels, namespace = pod.labels, pod.namespace
+        found = [*self.by_label.get(Label(namespace), ())]
+        for key, value in labels.items():
+            found += self.by_label.get(Label(namespace, key, value), ())
+        chosen = (one.budget for one in found if one.selector is not None and one.selector.selects(labels))
+        return tuple(sorted(chosen, key=_name))
+
+
+def _name(budget: Budget) -> str:
+    return budget.name
 
 
 UNSEEN = Budgets(unseen="disruption budgets have not been looked at yet")
@@ -47,18 +66,34 @@ def budgets_in(cluster: Cluster, before: Budgets = UNSEEN) -> Budgets:
     items = cluster.all_of(served.collection, Unstructured)
     unread = tuple(one for one in cluster.unread if one.kind == served.collection)
     is_same = before.items is items and before.unread == unread and not before.unseen
-    return before if is_same else index_budgets(items, unread)
+    return before if is_same else index_budgets(items, unread, before)
 
 
-def index_budgets(items: Mapping[str, Unstructured], unread: tuple[Unread, ...] = ()) -> Budgets:
-    found: dict[str, list[Protecting]] = {}
-    for _, item in sorted(items.items()):
-        found.setdefault(item.namespace, []).append(_protecting(item))
-    for one in unread:
-        namespace, _, name = one.key.partition("/")
-        found.setdefault(namespace, []).append(Protecting(Budget(namespace=namespace, name=name), EVERYTHING))
-    by_namespace = {namespace: tuple(there) for namespace, there in found.items()}
-    return Budgets(by_namespace=by_namespace, items=items, unread=unread)
+def index_budgets(
+    items: Mapping[str, Unstructured], unread: tuple[Unread, ...] = (), before: Budgets = UNSEEN
+) -> Budgets:
+    """What has not changed stays the same object, by which others know that it has not."""
+    read = {
+        key: before.read[key] if before.items.get(key) is item else _protecting(item) for key, item in items.items()
+    }
+    found: dict[Label, list[Protecting]] = {}
+    for protecting in (*read.values(), *map(_not_understood, unread)):
+        for label in _labels(protecting):
+            found.setdefault(label, []).append(protecting)
+    by_label = {label: tuple(there) for label, there in found.items()}
+    return Budgets(by_label=by_label, items=items, read=read, unread=unread)
+
+
+def _labels(one: Protecting) -> list[Label]:
+    """By which of their labels the pods are found that it selects: one key, and each value that it may have."""
+    namespace = one.budget.namespace
+    wanted = next((each for each in one.selector.requirements if each.operator == "In"), None) if one.selector else None
+    return [Label(namespace, wanted.key, value) for value in wanted.values] if wanted else [Label(namespace)]
+
+
+def _not_understood(one: Unread) -> Protecting:
+    namespace, _, name = one.key.partition("/")
+    return Protecting(Budget(namespace=namespace, name=name), EVERYTHING)
 
 
 def _protecting(item: Unstructured) -> Protecting:

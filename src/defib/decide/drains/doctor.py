@@ -13,6 +13,7 @@ import msgspec
 
 from defib.decide.doubt import brake_reason
 from defib.decide.drains.budgets import Budgets, budgets_in
+from defib.decide.drains.failing import fails_at
 from defib.decide.drains.findings import Details, Finding, Patient, Told, findings_of, unready_words
 from defib.decide.drains.intent import Intent, cordoned_at
 from defib.decide.drains.intents import find_intent
@@ -32,9 +33,10 @@ from defib.decide.drains.survey import (
     sights_of,
 )
 from defib.decide.drains.targets import must_leave, stays
+from defib.decide.drains.waiting import asked_at
 from defib.decide.explain import lock_of
 from defib.decide.failover.sight import out_of_sight
-from defib.decide.rules import INSTANT, Rules
+from defib.decide.rules import Rules
 from defib.model.cluster import Cluster
 from defib.model.drain_policy import ALL_SOURCES, POLICY, Policy, Strategy
 from defib.model.health_check import Mode
@@ -54,8 +56,6 @@ _DOES = {
     Rung.KILL: ("has its kubelet kill it", "have its kubelet kill it"),
     Rung.FORCE: ("deletes it by force", "delete it by force"),
 }
-_OF_PROTECTED = frozenset({Strategy.PDB_DELETE, Strategy.PDB_FINALIZERS})
-_OF_OTHERS = frozenset({Strategy.DELETE, Strategy.FINALIZERS, Strategy.STUCK})
 
 
 class State(StrEnum):
@@ -143,7 +143,7 @@ def diagnose(node: Node, cluster: Cluster, rules: Rules, details: Details = NO_D
         mode=found[1].mode.value if found is not None else "",
         defib=_part_of_defib(case, known),
         peer_deadline=anybody.deadline if anybody is not None else None,
-        fails_at=_fails_at(look, cluster.now) if look is not None else None,
+        fails_at=fails_at(look, cluster.now) if look is not None else None,
         record=_recorded(case.status) if case.status is not None else None,
         holds=tuple(_holds(node.name, cluster, rules)) if found is not None else (),
         pods=pods,
@@ -325,6 +325,8 @@ def _next(look: DrainLook, one: PodLook, now: datetime) -> Moment:
         said = f"Defib {does}{which}, once a person approves it (defib approve {look.node.name} --drain)"
     else:
         said = f"Defib {does}{which}"
+    if step.refused_since is not None and step.is_due(now) and (at := asked_at(step.refused_since, now)) > now:
+        return Moment(message=f"{said} again, or as soon as its budget lets it go: {step.why}", at=at)
     return Moment(message=f"{said}: {step.why}", at=None if step.is_due(now) else step.at)
 
 
@@ -340,13 +342,3 @@ def _later(look: DrainLook, one: PodLook) -> Moment | None:
 def _is_approved(node: Node, now: datetime) -> bool:
     until = read_moment(node.annotations.get(APPROVED_UNTIL, ""))
     return until is not None and now < until
-
-
-def _fails_at(look: DrainLook, now: datetime) -> datetime | None:
-    """From when on the drain counts as failed if its pods stay: by what has been tried then, all that is needed."""
-    if not look.pods or look.node.metadata.deletion_timestamp is not None:
-        return None
-    helped = [one for one in look.pods if one.step.rung is not None]
-    needed = {strategy for one in helped for strategy in (_OF_PROTECTED if one.is_protected else _OF_OTHERS)}
-    due = [look.schedule.due_at(one) + INSTANT for one in needed & look.schedule.strategies]
-    return look.schedule.failed_at(needed, max((now, *due)))

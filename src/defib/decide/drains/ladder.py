@@ -16,10 +16,11 @@ import msgspec
 
 from defib.decide.drains.schedule import Schedule
 from defib.decide.drains.targets import left_alone
+from defib.decide.drains.waiting import is_refused
 from defib.decide.failover.pods import Claims, claims_to_read, needs_proof
 from defib.model.action import ReadClaim
 from defib.model.budget import Budget
-from defib.model.drain_action import BLOCKED
+from defib.model.drain_action import BLOCKED, TOO_BUSY
 from defib.model.drain_policy import Policy, Strategy
 from defib.model.duration import say
 from defib.model.failure import Failure
@@ -66,6 +67,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         """In earnest: whoever is not protected may have met a mishap that passes."""
         if self.is_to_be_deleted or self.eviction is None:
             return self.is_to_be_deleted
+        if self.eviction.why.startswith(TOO_BUSY):
+            return False
         return self.is_protected or self.eviction.times >= EVICTION_TRIES
 
     @property
@@ -141,6 +144,9 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime | None = None
     finalizers: tuple[str, ...] = ()  # to be removed
     to_read: tuple[ReadClaim, ...] = ()
+    refused_since: datetime | None = (
+        None  # of an eviction: its budgets do not allow it, and it was asked for first then
+    )
 
     def is_due(self, now: datetime) -> bool:
         return self.rung is not None and self.at is not None and self.at < now
@@ -163,8 +169,18 @@ def _of_staying(case: Case) -> Step:
         moments.append((schedule.evicts_at, Strategy.DELETE))
     if moments:
         at, strategy = min(moments)
-        return Step(rung=Rung.EVICT, strategy=strategy, at=at, why=_why_evicted(case))
+        is_last = (
+            delete_at is not None and delete_at < case.now
+        )  # before they are passed over, they are asked once more
+        since = None if is_last else _refused_since(case)
+        return Step(rung=Rung.EVICT, strategy=strategy, at=at, why=_why_evicted(case), refused_since=since)
     return Step(why=_switched_off(case.deleted_by[0]))
+
+
+def _refused_since(case: Case) -> datetime | None:
+    last = case.entry
+    was_asked_for = last is not None and last.rung is Rung.EVICT
+    return last.at if last is not None and was_asked_for and is_refused(case.pod, case.budgets) else None
 
 
 def _of_leaving(case: Case) -> Step:
@@ -194,10 +210,9 @@ def _of_stuck(case: Case) -> Step:
         return _held(case)
     if case.needs_proof:
         return Step(why=WAITS_FOR_PROOF, to_read=tuple(case.unknown.values()))
-    if (
-        case.entry is not None and case.entry.rung is not Rung.FORCE
-    ):  # whatever was done last has its time to take effect
-        at = max(at, _later(case.entry.at, case.schedule.times.extra_grace))
+    last = case.entry
+    if last is not None and last.rung is not Rung.FORCE:  # it has its time to take effect
+        at = max(at, _later(last.at, case.schedule.times.extra_grace))
     why = (
         "its kubelet was told to kill it, and has not" if case.is_heard else "its node is not ready, so nobody ends it"
     )

@@ -33,6 +33,7 @@ from defib.decide.drains.survey import (
     sights_of,
 )
 from defib.decide.drains.turns import Held, Turns, others_at_work
+from defib.decide.drains.waiting import Asking
 from defib.decide.entries import release
 from defib.decide.failover.plan import Failover
 from defib.decide.rules import Rules
@@ -40,6 +41,7 @@ from defib.model import medik8s
 from defib.model.action import Action, HoldLock
 from defib.model.budget import BUDGET
 from defib.model.cluster import Cluster, Served, Wanted
+from defib.model.drain_action import PodStep
 from defib.model.drain_policy import POLICY, Policy, Source
 from defib.model.health_check import KindRef
 from defib.model.lock import Claim, ends_at, is_held
@@ -85,7 +87,7 @@ def plan_drains(
     turns = Turns(cluster, rules, others_at_work(cluster, checks, failover), records)
     standings = _standings(looks, records, turns, _hold(cluster, rules))
     kinds = _kinds(known, sources)
-    work = _Work(cluster, turns)
+    work = _Work(cluster, turns, Asking(sights.evictions, cluster.now))
     work.go_on(standings, drained)
     if _sees_all(kinds, cluster):
         work.end({name: record for name, record in records.items() if name not in drained}, known)
@@ -163,9 +165,10 @@ def _locks(cluster: Cluster) -> list[Lease]:
 class _Work:
     """Gathers what is to be done, and when to look again."""
 
-    def __init__(self, cluster: Cluster, turns: Turns) -> None:
+    def __init__(self, cluster: Cluster, turns: Turns, asking: Asking) -> None:
         self._cluster = cluster
         self._turns = turns
+        self._asking = asking
         self.actions: list[Action] = []
         self.moments: list[datetime] = []
 
@@ -181,10 +184,11 @@ class _Work:
             if one.status.phase is Phase.FORCING:
                 self.actions += self._lock(one)
                 if self._has_lock(name):
-                    self.actions += steps_for(one, one.record)
+                    self.actions += steps_for(one, one.record, self._asking)
             if one.status.phase is Phase.HELD:
                 self.moments.append(self._cluster.now + HELD_AGAIN)
             self.moments += one.moments
+        self.moments += self._asking.moments
 
     def end(self, records: Mapping[str, Record], known: Mapping[str, Known]) -> None:
         """Those of which nobody drains the node now."""
@@ -194,8 +198,9 @@ class _Work:
             self.moments += [again] if again is not None else []
 
     def give_back(self, forced: set[str]) -> None:
-        """The locks that we hold for drains, of nodes on which nothing is forced any more."""
-        kept = {medik8s.lock_of(node) for node in forced}
+        """The locks that we hold for drains, of nodes on which nothing is forced any more, nor being asked for."""
+        asked = {one.pod.node for one in self._cluster.underway if isinstance(one, PodStep)}
+        kept = {medik8s.lock_of(node) for node in forced | asked}
         for lease in _locks(self._cluster):
             if lease.name not in kept:
                 self.actions.append(release(lease.name.removeprefix(medik8s.lock_of("")), lease))
@@ -211,8 +216,8 @@ class _Work:
     def _lock(self, one: Standing) -> Iterator[Action]:
         node, lease, now = one.look.node, self._turns.lease(one.look.node.name), self._cluster.now
         ends = ends_at(lease) if lease is not None and self._has_lock(node.name) else None
-        if ends is None or now >= ends - LOCK_RENEWED:
-            claim = Claim(node=node.name, node_uid=node.uid, holder=LOCK_HOLDER, length=LOCK_LENGTH, known=lease)
-            yield HoldLock(claim=claim)
-        if ends is not None:
+        if ends is not None and now < ends - LOCK_RENEWED:
             self.moments.append(ends - LOCK_RENEWED)
+            return
+        claim = Claim(node=node.name, node_uid=node.uid, holder=LOCK_HOLDER, length=LOCK_LENGTH, known=lease)
+        yield HoldLock(claim=claim)  # when it ends, or may be tried again, there is a pass

@@ -15,12 +15,12 @@ from defib.model.pod import Pod
 ALWAYS_ALLOW = "AlwaysAllow"  # what unhealthyPodEvictionPolicy may say
 SYNC_FAILED = "SyncFailed"  # the reason in a budget's condition when its pods could not be counted
 LONGEST_QUOTE = 200  # of what the scheduler says
-_NOT_COUNTED = frozenset({"Pending", "Succeeded", "Failed"})  # phases of pods that no budget protects
+NOT_COUNTED = frozenset({"Pending", "Succeeded", "Failed"})  # phases of pods that no budget protects
 
 
 def refusal(pod: Pod, protecting: tuple[Budget, ...], budgets: Budgets) -> Finding | None:
     """What stands against its eviction; None when nothing does, or when it is on its way out already."""
-    if pod.is_leaving or pod.status.phase in _NOT_COUNTED:
+    if pod.is_leaving or pod.status.phase in NOT_COUNTED:
         return None
     if budgets.unseen:
         message = f"whether a disruption budget protects it is not known: {budgets.unseen}"
@@ -36,7 +36,7 @@ def _of_one(pod: Pod, budget: Budget, item: Unstructured | None) -> Finding | No
         return Finding(reason=Reason.BUDGETS_UNKNOWN, message=message)
     if is_ready(pod):
         return of_budget(budget, _why_uncounted(item))
-    found = None if _lets_unhealthy_go(budget) else of_budget(budget, _why_uncounted(item))
+    found = None if lets_unhealthy_go(budget) else of_budget(budget, _why_uncounted(item))
     return _unhealthy(found, budget) if found is not None else None
 
 
@@ -70,7 +70,7 @@ def is_ready(pod: Pod) -> bool:
     return any((one.get("type"), one.get("status")) == ("Ready", "True") for one in pod.status.conditions or ())
 
 
-def _lets_unhealthy_go(budget: Budget) -> bool:
+def lets_unhealthy_go(budget: Budget) -> bool:
     status = budget.status
     is_well = status.current_healthy >= status.desired_healthy > 0
     return is_well or budget.spec.unhealthy_pod_eviction_policy == ALWAYS_ALLOW

@@ -5,13 +5,12 @@ from datetime import datetime
 
 import msgspec
 
+from defib.decide.drains.failing import failed_at
 from defib.decide.drains.survey import DrainLook, PodLook, Record
-from defib.decide.drains.targets import left_alone
 from defib.decide.drains.turns import Held, Turns
 from defib.decide.drains.words import how_it_stands, what_comes_next
 from defib.decide.rules import INSTANT
 from defib.decide.status import merged, whole, whole_or_none
-from defib.model.drain_policy import Strategy
 from defib.model.health_check import Mode, StatusCondition
 from defib.model.moment import read_moment
 from defib.model.node_drain import APPROVED_UNTIL, DrainStatus, Phase, PodEntry
@@ -20,9 +19,6 @@ FAILED, FORCING = "Failed", "Forcing"
 OUT_OF_SIGHT = "OutOfSight"
 MESSAGE_MAX, WHY_MAX = 1024, 256
 MOST_ENTRIES = 500
-
-_OF_PROTECTED = frozenset({Strategy.PDB_DELETE, Strategy.PDB_FINALIZERS})
-_OF_OTHERS = frozenset({Strategy.DELETE, Strategy.FINALIZERS, Strategy.STUCK})
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,14 +49,14 @@ def standing_of(look: DrainLook, record: Record | None, turns: Turns, hold: Held
     elif phase is Phase.FORCING:
         turns.take(look.node.name)
     ahead = [one.step.at for one in look.pods if one.step.at is not None and not one.step.is_due(now)]
-    failed_at = _failed_at(look, now)
+    fails_at = failed_at(look, now)
     status = msgspec.structs.replace(
         _identified(DrainStatus(), look),
         phase=phase,
         reason=held.reason if held is not None else "",
         message=(held.message if held is not None else how_it_stands(phase, look, due))[:MESSAGE_MAX],
         begun=phase is Phase.FORCING or (was.begun and phase is Phase.HELD),
-        failed=(failed_at is not None and failed_at < now) if look.is_seen else was.failed,
+        failed=(fails_at is not None and fails_at < now) if look.is_seen else was.failed,
         pods_left=len(look.pods) if look.is_seen else was.pods_left,
         pods=_entries(look, due if phase is Phase.FORCING else (), now) or None,
         next_at=whole_or_none(min(ahead, default=None)) if not due else None,
@@ -71,7 +67,7 @@ def standing_of(look: DrainLook, record: Record | None, turns: Turns, hold: Held
         record=record,
         status=msgspec.structs.replace(status, conditions=_conditions(was, status, now)),
         due=due,
-        moments=tuple(moment + INSTANT for moment in (*ahead, *_turning_points(look, failed_at, now))),
+        moments=tuple(moment + INSTANT for moment in (*ahead, *_turning_points(look, fails_at, now))),
     )
 
 
@@ -92,9 +88,9 @@ def _unseen(look: DrainLook) -> Held | None:
     return Held(OUT_OF_SIGHT, look.unseen) if look.unseen else None
 
 
-def _turning_points(look: DrainLook, failed_at: datetime | None, now: datetime) -> list[datetime]:
+def _turning_points(look: DrainLook, fails_at: datetime | None, now: datetime) -> list[datetime]:
     """When it stands otherwise with the drain though nothing happens, beside when steps become due."""
-    moments = (failed_at, look.schedule.turns_at(now), _approved_until(look))
+    moments = (fails_at, look.schedule.turns_at(now), _approved_until(look))
     return [moment for moment in moments if moment is not None and moment >= now]
 
 
@@ -117,15 +113,6 @@ def _phase(look: DrainLook, due: tuple[PodLook, ...], now: datetime) -> Phase:
 
 def _approved_until(look: DrainLook) -> datetime | None:
     return read_moment(look.node.annotations.get(APPROVED_UNTIL, ""))
-
-
-def _failed_at(look: DrainLook, now: datetime) -> datetime | None:
-    """From when on it has failed; None where it has not, and will not as things are. A node that goes anyway has not."""
-    if not look.pods or look.node.metadata.deletion_timestamp is not None:
-        return None
-    ours = [one for one in look.pods if not left_alone(one.pod, look.policy)]
-    needed = {strategy for one in ours for strategy in (_OF_PROTECTED if one.is_protected else _OF_OTHERS)}
-    return look.schedule.failed_at(needed, now)
 
 
 def _entries(look: DrainLook, due: Iterable[PodLook], now: datetime) -> list[PodEntry]:

@@ -6,6 +6,7 @@ from defib.decide.drains.ladder import KILL_SECONDS
 from defib.decide.drains.record import target_of
 from defib.decide.drains.standing import Standing
 from defib.decide.drains.survey import PodLook, Record
+from defib.decide.drains.waiting import Asking
 from defib.model.action import Action
 from defib.model.drain_action import DeletePod, EvictPod, Leaving, PodStep, RemoveFinalizers
 from defib.model.drain_policy import POLICY, Strategy
@@ -20,14 +21,19 @@ def reads_for(standing: Standing) -> Iterator[Action]:
         yield from one.step.to_read
 
 
-def steps_for(standing: Standing, record: Record) -> Iterator[PodStep]:
+def steps_for(standing: Standing, record: Record, asking: Asking) -> Iterator[PodStep]:
     """`record` is as it is written: what is to be written first is done in a later pass."""
     if record.status.phase is not Phase.FORCING or standing.status.phase is not Phase.FORCING:
         return
     written = {entry.uid: entry.rung for entry in record.status.pods or ()}
     for one in sorted(standing.due, key=_in_turn):
-        if not one.step.to_read and one.step.rung is written.get(one.pod.uid):
+        is_written = not one.step.to_read and one.step.rung is written.get(one.pod.uid)
+        if is_written and (one.step.rung is not Rung.EVICT or _is_worth_it(one, asking)):
             yield _step(one, standing, record)
+
+
+def _is_worth_it(one: PodLook, asking: Asking) -> bool:
+    return asking.is_worth_it(one.pod, one.budgets, one.step.refused_since)
 
 
 def _in_turn(one: PodLook) -> int:

@@ -174,6 +174,8 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 
     look: DrainLook
     made_of: tuple[object, ...]
+    budgets: Budgets
+    protecting: Mapping[str, tuple[Budget, ...]]  # of these, by the UID of the pod
     good_until: datetime | None
 
 
@@ -186,15 +188,25 @@ def look_again(drained: Drained, record: Record | None, sights: Sights, before: 
     unreadable = sights.unreadable & claims.keys()
     entries = record.status if record is not None else None
     blind = out_of_sight(drained.node.name, cluster)
-    made_of = (drained, entries, pods, sights.budgets, failed, claims, unreadable, blind)
-    if (
+    made_of = (drained, entries, pods, failed, claims, unreadable, blind, sights.budgets.unseen)
+    is_good = (
         before is not None
         and before.made_of == made_of
         and (before.good_until is None or cluster.now <= before.good_until)
-    ):
+    )
+    if before is not None and is_good and before.budgets is sights.budgets:
         return before
+    protecting = {pod.uid: sights.budgets.of(pod) for pod in pods.values()}
+    if before is not None and is_good and before.protecting == protecting:  # others have changed
+        return msgspec.structs.replace(before, budgets=sights.budgets)
     look = look_at(drained, record, sights)
-    return Remembered(look=look, made_of=made_of, good_until=look.schedule.turns_at(cluster.now))
+    return Remembered(
+        look=look,
+        made_of=made_of,
+        budgets=sights.budgets,
+        protecting=protecting,
+        good_until=look.schedule.turns_at(cluster.now),
+    )
 
 
 def _claims(pod: Pod) -> Iterator[str]:

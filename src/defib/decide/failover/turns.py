@@ -59,8 +59,11 @@ class Turns:
         self._admitted = {entry.name for entry in going_on if is_still_so(entry, nodes.get(entry.name))}
 
     def hold(self, node: Node) -> Held | None:
-        """What speaks against moving pods of this node now; None when nothing does."""
-        return self._exclusion(node) or self._gate(node) or self._budget(node)
+        """What speaks against moving pods of this node now; None when nothing does.
+
+        The lock comes last: a drain gives it back to whoever waits for nothing else, and would soon want it again.
+        """
+        return self._exclusion(node) or self._gate(node) or self._budget(node) or self._lock(node)
 
     def take(self, node: Node) -> None:
         self._taken.add(node.name)
@@ -69,6 +72,9 @@ class Turns:
     def _exclusion(self, node: Node) -> Held | None:
         if node.labels.get(medik8s.EXCLUDED) == "true":
             return Held(EXCLUDED, f"node {node.name} carries the label {medik8s.EXCLUDED}=true")
+        return None
+
+    def _lock(self, node: Node) -> Held | None:
         lease = self._cluster.locks.get(f"{self._rules.lock_namespace}/{medik8s.lock_of(node.name)}")
         by = held_by_another(lease, LOCK_HOLDER, self._cluster.now)
         if by and not by.startswith(medik8s.holder_of("")):

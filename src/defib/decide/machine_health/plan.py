@@ -21,9 +21,10 @@ from defib.decide.machine_health.hurdles import Hurdles
 from defib.decide.machine_health.reading import MachineCheck, read_machine_check
 from defib.decide.machine_health.said import report
 from defib.decide.machine_health.verdicts import Verdict, is_here, judge
-from defib.decide.quorum import BUDGETS, CLUSTER_VERSION, ETCD_NAMESPACE, PODS
+from defib.decide.quorum import CLUSTER_VERSION, ETCD_NAMESPACE, PODS
 from defib.decide.rules import INSTANT, LOOK_AGAIN, Rules
 from defib.model.action import Action
+from defib.model.budget import BUDGET
 from defib.model.cluster import Cluster, Missing, Served, Wanted
 from defib.model.health_check import KindRef
 from defib.model.machine_action import MachineAction
@@ -77,7 +78,7 @@ def _kinds(cluster: Cluster, checks: list[MachineCheck]) -> dict[KindRef, Wanted
         for kind in to_ask_for(versions, cluster):
             wanted[kind] = Wanted(can_wait=True)
     if checks and isinstance(cluster.kinds.get(CLUSTER_VERSION), Served):
-        wanted |= dict.fromkeys((BUDGETS, PODS), Wanted(ETCD_NAMESPACE))
+        wanted |= dict.fromkeys((BUDGET, PODS), Wanted(ETCD_NAMESPACE))
     for check in checks:
         wanted[check.machines] = Wanted(can_wait=True)
         if check.template is not None and not check.problems:

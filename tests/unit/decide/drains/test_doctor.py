@@ -172,6 +172,15 @@ def test_when_the_drain_counts_as_failed() -> None:
     assert nobody.fails_at is None
 
 
+def test_a_pod_about_which_nothing_can_be_done_fails_when_the_operator_says_so_too() -> None:
+    """It has a budget, so it is the time of budgets that counts, also when only a finalizer of somebody else is left."""
+    stuck = a_leaving_pod(ended=T0 - 5 * MINUTE, grace=1, finalizers=["example.com/x"])
+    told = examined(a_ward(a_drained_node(), stuck, budgets=[a_budget()], policies=[a_drain_policy()]))
+    assert told.pods[0].next is not None
+    assert told.pods[0].next.message.startswith("nothing: it is held by example.com/x")
+    assert told.fails_at == T0 - 10 * MINUTE + 76 * MINUTE
+
+
 def test_brake_lock_and_remediation_hold_it() -> None:
     brake = ConfigMap(metadata=Meta(name="defib-brake", namespace="defib-system"), data={"reason": "storage"})
     lease = Lease(

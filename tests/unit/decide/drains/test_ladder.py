@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from defib.decide.drains.ladder import next_step
+from defib.model.drain_action import TOO_BUSY
 from defib.model.drain_policy import Source, Strategy
 from defib.model.meta import Meta
 from defib.model.node_drain import Rung
@@ -162,6 +163,11 @@ def test_a_pod_without_a_budget_is_deleted_when_it_cannot_be_evicted() -> None:
     step = step_at(a_case(eviction=broke(times=2)), TIMEOUT + 1)
     assert (step.rung, step.strategy) == (Rung.DELETE, Strategy.DELETE)
     assert "500" in step.why
+
+
+def test_no_pod_is_deleted_because_the_api_server_is_busy() -> None:
+    busy = change(broke(times=50), why=f"{TOO_BUSY}: too many requests")
+    assert due(a_case(eviction=busy), TIMEOUT + 1) is Rung.EVICT
 
 
 def test_what_was_decided_and_written_down_is_done_though_the_eviction_is_forgotten() -> None:

@@ -6,7 +6,7 @@ from defib.decide.drains.ladder import next_step
 from defib.decide.drains.targets import left_alone, must_leave, stays
 from defib.model.drain_policy import Ignored
 from defib.model.meta import OwnerReference
-from defib.model.node_drain import CLUSTER_API_SKIP, DO_NOT_DISRUPT
+from defib.model.node_drain import CLUSTER_API_SKIP, DO_NOT_DISRUPT, UPGRADER
 from defib.model.pod import MIRROR, Pod
 from defib.model.pod_failover import KEEP
 from tests.unit.decide.drains.drains import a_case, a_policy, terminating
@@ -40,6 +40,10 @@ def test_dk_08_pods_of_daemon_sets_static_pods_and_finished_ones_are_no_targets(
 )
 def test_all_others_are(pod: Pod) -> None:
     assert must_leave([pod]) == (pod,)
+
+
+def test_the_pod_that_upgrades_the_node_is_not_made_to_leave_it() -> None:
+    assert must_leave([a_pod("apply-plan", owner=JOB, labels={UPGRADER: "plan"})]) == ()
 
 
 def test_dk_08_only_the_controller_of_a_pod_makes_it_one_of_a_daemon_set() -> None:

@@ -7,10 +7,11 @@ import pytest
 
 from defib.decide.machine_health.cures import NO_CONTROLLER
 from defib.decide.machine_health.plan import NOTHING, SETTING
-from defib.decide.quorum import BUDGETS, CLUSTER_VERSION, PODS
+from defib.decide.quorum import CLUSTER_VERSION, PODS
 from defib.decide.rules import INSTANT, Rules
 from defib.model import medik8s, pod_failover
 from defib.model.action import EndRemediation
+from defib.model.budget import BUDGET
 from defib.model.cluster import Cluster, Missing, Served
 from defib.model.failure import Failure
 from defib.model.incident import Phase
@@ -72,7 +73,7 @@ def test_an_older_version_is_looked_for_only_where_there_is_no_newer_one() -> No
 
 def test_on_openshift_what_guards_etcd_is_followed_too() -> None:
     kinds = KINDS | {CLUSTER_VERSION: Served("versions", namespaced=False)}
-    assert {BUDGETS, PODS} <= plan_of(three(kinds=kinds)).kinds.keys()
+    assert {BUDGET, PODS} <= plan_of(three(kinds=kinds)).kinds.keys()
 
 
 # What is done
