@@ -157,8 +157,8 @@ class Crew:
         found: Counter[str] = Counter()
         try:
             async with asyncio.timeout(SETTLED_WITHIN):
-                while (found := await self._phases())[phase.value] < self._crowd.draining:
-                    await asyncio.sleep(LOOK_EVERY)  # another process brings it about
+                while (found := await self._phases())[phase.value] < self._crowd.draining:  # noqa: ASYNC110  others do it
+                    await asyncio.sleep(LOOK_EVERY)
         except TimeoutError:
             missed = f"not all drains were {phase.value} within {SETTLED_WITHIN:.0f} s: {dict(found)}"
             raise BenchFailed(missed) from None

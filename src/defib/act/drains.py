@@ -33,7 +33,7 @@ from defib.model.pod import Pod
 
 log = structlog.get_logger("act")
 
-BLOCKED_PAUSE_SECONDS = 60.0  # a budget is asked again about once a minute, for as long as it may say no
+BLOCKED_PAUSE_SECONDS = 60.0  # before it is asked again, where that makes sense at all
 HTTP_UNPROCESSABLE = 422
 # What else than 429 the API server says because of a budget (two for one pod, too many evictions of its pods at once)
 # has neither a code nor a reason of its own, so it is known by this word.

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from defib.act.drains import end_before, rung_of
 from defib.act.outcome import Done, Stale
 from defib.kube.client import Merge
-from defib.kube.errors import Forbidden, Invalid, ServerFailed, Throttled
+from defib.kube.errors import Forbidden, Invalid, ServerFailed
 from defib.kube.kinds import PODS
 from defib.model.drain_action import DropDrain, OpenDrain
 from defib.model.meta import Meta
@@ -221,7 +221,6 @@ def test_a_refusal_is_raised_for_the_executor_to_remember() -> None:
         refusals: list[tuple[int, type[Exception]]] = [
             (403, Forbidden),
             (422, Invalid),
-            (429, Throttled),
             (500, ServerFailed),
         ]
         for code, error in refusals:

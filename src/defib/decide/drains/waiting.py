@@ -15,6 +15,7 @@ from defib.model.pod import Pod
 
 ASKED_EVERY = timedelta(minutes=10)
 ASKED_FOR = timedelta(minutes=1)  # so long at a time: whoever was refused is not asked for again so soon
+AT_ONCE = 4  # of one budget: the API server counts them one after the other, and lets those wait long that come together
 
 
 def is_refused(pod: Pod, budgets: tuple[Budget, ...]) -> bool:
@@ -65,4 +66,4 @@ class Asking:
         if budget is None or not is_counted(budget) or pod.uid in self._evictions:
             return True  # one that failed rests by itself, and keeps nobody else waiting
         asked = self._asked[budget.key] = self._asked.get(budget.key, 0) + 1
-        return refuses(budget) or asked <= budget.status.disruptions_allowed
+        return refuses(budget) or asked <= min(budget.status.disruptions_allowed, AT_ONCE)
