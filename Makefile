@@ -49,7 +49,7 @@ cluster: $(READY) ## A real control plane with hollow nodes for you, until Ctrl-
 	@$(BIN)/python -m testbed up --nodes $(NODES)
 
 .PHONY: bench
-bench: $(READY) $(BENCH_VENV)/.ready ## CPU, memory and speed on the real API server, beside other clients: PARTS="watching remediating moving handover sharing"
+bench: $(READY) $(BENCH_VENV)/.ready ## CPU, memory and speed on the real API server, beside other clients: PARTS="watching remediating moving draining handover sharing"
 	@$(BIN)/python -m testbed build
 	@$(BIN)/python -m tests.bench $(if $(PARTS),--parts $(PARTS))
 

@@ -141,7 +141,7 @@ def _draining(draining: Draining) -> list[str]:
         f"Draining: {crowd.draining} of {crowd.nodes:,} nodes at once, with {crowd.pods:,} pods and a budget for those of each "
         "node. Whoever drains has time (watching); then Defib\nis to help, every pod is asked to leave once and is refused "
         "(refused once), then nothing changes (waiting), then all budgets let go (leaving).\n"
-        "All the while somebody else's budget is counted anew every second. "
+        "All the while somebody else's budget is counted anew every two seconds. "
         f"CPU with all heartbeats; MiB at the end of each. The most was {draining.peak_mib:.0f} MiB. "
         f"The load was {draining.load_before:.1f} before and {draining.load_after:.1f} after."
     )

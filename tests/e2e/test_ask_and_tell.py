@@ -116,7 +116,7 @@ async def test_the_brake_holds_everything_back_until_it_is_let_go(cluster: Contr
     # As somebody would who has only kubectl at hand.
     brake = CONFIG_MAPS.at("defib-brake", "defib-system")
     await admin.patch(brake, Merge({"data": {"reason": "edited"}}))
-    assert (await defib(cluster, "resume")).startswith("remediation goes on; it was paused since ")
+    assert (await defib(cluster, "resume")).startswith("Defib goes on; it was paused since ")
     noted = (await admin.get(brake)).data or {}
     assert (noted["paused"], noted["reason"], noted["by"], noted["resumedBy"]) == ("false", "edited", "admin", "admin")
     assert (await the_case(cluster))["reason"] == "Approval"

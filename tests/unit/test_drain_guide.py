@@ -80,7 +80,8 @@ def test_every_source_is_explained_in_the_order_in_which_they_count() -> None:
 def test_every_phase_rung_and_reason_is_explained() -> None:
     assert {phase.value for phase in Phase} <= set(re.findall(r"`(\w+)`", part("What can be seen")))
     assert {rung.value for rung in Rung} <= set(re.findall(r"\*\*(\w+)\*\*", part("The ladder")))
-    reasons = [BRAKE, SELF_DOUBT, OUT_OF_SIGHT, turns.REMEDIATION, turns.FAILOVER, turns.LOCK, turns.BUDGET]
+    of_turns = (turns.REMEDIATION, turns.FAILOVER, turns.LOCK, turns.CONTROL_PLANE, turns.BUDGET)
+    reasons = [BRAKE, SELF_DOUBT, OUT_OF_SIGHT, *of_turns]
     assert rows("What holds a drain back") == [f"`{reason}`" for reason in reasons]
 
 

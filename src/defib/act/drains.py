@@ -4,6 +4,8 @@ A pod is guarded by its UID in the request itself. The rest is not: that the nod
 record says so, and that we hold the lock of the node. So these are read last, live, right before the request.
 """
 
+from datetime import timedelta
+
 import structlog
 
 from defib.act.means import REQUEST_SECONDS, Means
@@ -33,6 +35,7 @@ from defib.model.pod import Pod
 
 log = structlog.get_logger("act")
 
+STEP_TAKES = timedelta(seconds=2 * REQUEST_SECONDS)  # at most, from when the lock was seen to be ours: two requests
 BLOCKED_PAUSE_SECONDS = 60.0  # before it is asked again, where that makes sense at all
 HTTP_UNPROCESSABLE = 422
 # What else than 429 the API server says because of a budget (two for one pod, too many evictions of its pods at once)
@@ -233,7 +236,9 @@ def why_not_drained(node: Node | None, leaving: Leaving) -> str:
 
 
 def _is_ours(means: Means, lease: Lease | None) -> bool:
-    return lease is not None and lease.spec.holder_identity == LOCK_HOLDER and is_held(lease, means.clock.now())
+    """Until what follows is done for sure: whoever takes it after us must find nothing under way."""
+    done = means.clock.now() + STEP_TAKES
+    return lease is not None and lease.spec.holder_identity == LOCK_HOLDER and is_held(lease, done)
 
 
 async def _after_conflict(means: Means, leaving: Leaving) -> Outcome:

@@ -200,8 +200,9 @@ def drain(node: str, forecast: bool, selector: str, output: str, **flags: str | 
 def pause(reason: str, **flags: str | None) -> None:
     """Pull the brake: begin nothing more, until defib resume.
 
-    No node of the cluster is remediated anew, whatever its checks say. Remediations that are there already stay, and
-    those of nodes that recover are still removed. Pulling the brake again changes the reason at most.
+    No node of the cluster is remediated anew, whatever its checks say, and no pod is made to leave a node, by a drain or by
+    pod failover. Remediations that are there already stay, and those of nodes that recover are still removed. Pulling the
+    brake again changes the reason at most.
 
     \b
     Examples:

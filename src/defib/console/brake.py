@@ -36,23 +36,23 @@ async def pull(client: Client, clock: Clock, namespace: str, reason: str) -> str
     before = await _read(client, namespace)
     said = _said(before)
     if is_on(before, clock.now()) and reason in ("", said.get("reason", "")):
-        return f"remediation was paused already{_history(said)}"
+        return f"Defib was paused already{_history(said)}"
     since = said.get("since", "") if is_on(before, clock.now()) else ""
     now = stamp(clock.now())
     data = {"paused": "true", "reason": reason, "by": await who(client), "since": since or now}
     await _write(client, namespace, data)
-    return f"remediation is paused{_history(data)}; defib resume lets it go on"
+    return f"Defib is paused{_history(data)}; defib resume lets it go on"
 
 
 async def release(client: Client, clock: Clock, namespace: str) -> str:
     """Who pulled it, when and why stays to be read, with who let go and when beside it."""
     before = await _read(client, namespace)
     if not is_on(before, clock.now()):
-        return f"remediation was not paused: {_why_not(before, namespace)}"
+        return f"Defib was not paused: {_why_not(before, namespace)}"
     kept = {key: value for key, value in _said(before).items() if key in ("reason", "by", "since")}
     resumed = {"paused": "false", "resumedBy": await who(client), "resumedAt": stamp(clock.now())}
     await _write(client, namespace, kept | resumed)
-    return f"remediation goes on; it was paused{_history(kept)}"
+    return f"Defib goes on; it was paused{_history(kept)}"
 
 
 def is_on(brake: ConfigMap | None, now: datetime) -> bool:

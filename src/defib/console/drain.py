@@ -14,6 +14,8 @@ import msgspec
 
 from defib.clock import Clock, SystemClock
 from defib.config import Settings
+from defib.console.brake import BRAKE
+from defib.console.kinds import LIST_SECONDS, NOT_READ, find_kind
 from defib.console.session import NotDone, connected, forbidden
 from defib.console.why import unknown_node
 from defib.decide.drains.budgets import Budgets, budgets_in, index_budgets
@@ -29,7 +31,7 @@ from defib.decide.rules import Rules
 from defib.kube.client import Client, Scope
 from defib.kube.decode import Page, decode_page
 from defib.kube.discovery import Discovery
-from defib.kube.errors import Forbidden, KubeError, NotFound, UnknownKind
+from defib.kube.errors import Forbidden, KubeError, NotFound
 from defib.kube.kinds import CLAIMS, CONFIG_MAPS, LEASES, NODE_INCIDENTS, NODES, PODS, Kind, R, Ref, unstructured
 from defib.kube.transport import Request
 from defib.model import medik8s
@@ -46,12 +48,9 @@ from defib.model.node import Node
 from defib.model.node_drain import DRAIN
 from defib.model.pod import Pod, PodSpec, pods_on
 
-LIST_SECONDS = 30.0
 ALL_PODS_SECONDS = 300.0
 PAGE_SIZE = 1000
 NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-BRAKE = "defib-brake"
-NOT_READ = "could not be read here, and the operator may see more"
 BASIS = (
     "Worked out from the cluster as it is now, by the operator's rules. What only a running operator knows is not in "
     "it: evictions that have just been refused, its turn among other nodes."
@@ -257,13 +256,11 @@ class _Reading:
         return {kind: task.result() for kind, task in tasks.items()}
 
     async def _kind(self, ref: KindRef, namespace: str) -> "_Found":
-        try:
-            kind = await self._discovery.find(ref.group, ref.name, ref.version)
-        except UnknownKind as error:
-            return _Found(Missing(str(error)))
-        except KubeError as error:
-            self.unknown.append(f"whether there is a kind {ref} could not be found out: {error}")
-            return _Found(Served(str(ref), namespaced=True), why=str(error))
+        kind = await find_kind(ref, self._discovery, self.unknown)
+        if not isinstance(kind, Kind):
+            return (
+                _Found(kind) if isinstance(kind, Missing) else _Found(Served(str(ref), namespaced=True), why=str(kind))
+            )
         served = Served(str(ref), kind.namespaced)
         page = await self._list(kind, Scope(namespace=namespace))
         if isinstance(page, KubeError):

@@ -10,6 +10,7 @@ import msgspec
 
 from defib.clock import Clock
 from defib.console.failover import KINDS
+from defib.console.kinds import LIST_SECONDS, NOT_READ, find_kind
 from defib.console.session import NotDone, forbidden
 from defib.decide.plan import decide
 from defib.decide.rules import Rules
@@ -17,7 +18,7 @@ from defib.decide.wanted import wanted_kinds
 from defib.kube.client import EVERYTHING, Client, Scope
 from defib.kube.decode import Page
 from defib.kube.discovery import Discovery
-from defib.kube.errors import Forbidden, KubeError, NotFound, UnknownKind
+from defib.kube.errors import Forbidden, KubeError, NotFound
 from defib.kube.kinds import CONFIG_MAPS, LEASES, NODE_HEALTH_CHECKS, NODE_INCIDENTS, NODES, Kind, R
 from defib.model import medik8s
 from defib.model.cluster import CONFIG_MAPS as CONFIG_MAPS_NAME
@@ -26,8 +27,6 @@ from defib.model.health_check import KindRef
 from defib.model.incident import INCIDENTS
 from defib.model.meta import Resource, Unstructured
 
-LIST_SECONDS = 30.0
-NOT_READ = "could not be read here, and the operator may see more"
 ROUNDS_MAX = 5  # each finds the kinds that the one before gave reason to ask for
 
 
@@ -120,13 +119,9 @@ class _Looking:
         return msgspec.structs.replace(cluster, now=self._clock.now(), unread=tuple(self.unread))
 
     async def _of_kind(self, ref: KindRef, namespace: str) -> "_Found":
-        try:
-            kind = await self._discovery.find(ref.group, ref.name, ref.version)
-        except UnknownKind as error:
-            return _Found(Missing(str(error)))
-        except KubeError as error:
-            self.unknown.append(f"whether there is a kind {ref} could not be found out: {error}")
-            return _Found(Missing(str(error)))
+        kind = await find_kind(ref, self._discovery, self.unknown)
+        if not isinstance(kind, Kind):
+            return _Found(kind if isinstance(kind, Missing) else Missing(str(kind)))
         served = Served(str(ref), kind.namespaced)
         objects = await self.read(kind, namespace)
         if isinstance(objects, KubeError):

@@ -54,7 +54,7 @@ class Ledger:
         if node.name not in self.in_flight:
             self.in_flight.add(node.name)
             for label, busy in self._busy.items():
-                busy[node.labels.get(label, "")] += 1
+                busy[node.labels.get(label, "")] += node.name not in self._drained
         self.taken.by_check[node.name] = self.view.check.name
         if is_new:
             self.begun.add(node.name, self.view.now)
@@ -72,8 +72,9 @@ class Ledger:
     def others_in(self, domain: Domain, node: Node) -> int:
         """The same, of its domain."""
         if domain.label not in self._busy:
-            self._busy[domain.label] = self._by_value(domain.label, self.in_flight)
-        return self._busy[domain.label][node.labels.get(domain.label, "")] - (node.name in self.unsure)
+            self._busy[domain.label] = self._by_value(domain.label, self.in_flight | self._drained)
+        is_counted = node.name in self.unsure or node.name in self._drained
+        return self._busy[domain.label][node.labels.get(domain.label, "")] - is_counted
 
     def size_of(self, domain: Domain, value: str) -> int:
         """How many selected nodes are in that domain; counted once, when somebody asks."""

@@ -9,6 +9,7 @@ from defib.model import medik8s
 from defib.model.cluster import CONFIG_MAPS, HEARTBEAT_NAMESPACE, Cluster, Served
 from defib.model.health_check import Check
 from defib.model.lock import ends_at
+from defib.model.node_drain import DRAIN
 
 BRAKE, SELF_DOUBT = "Brake", "SelfDoubt"  # the two that hold back whatever destroys, for as long as they last
 
@@ -53,6 +54,9 @@ def _unread(check: Check, cluster: Cluster) -> Iterator[str]:
 def _needed(check: Check, cluster: Cluster) -> frozenset[str]:
     used = [kind for step in check.steps for kind in (step.template.kind, step.template.makes)]
     known = (cluster.kinds.get(kind) for kind in (*used, MACHINE_HEALTH_CHECK))
+    drains = cluster.kinds.get(DRAIN)
+    # Whoever may not see records of drains cannot write any either, and forces none.
+    forced = {drains.collection} - cluster.absent.keys() if isinstance(drains, Served) else frozenset[str]()
     return frozenset(
         {
             medik8s.CHECKS,
@@ -60,6 +64,7 @@ def _needed(check: Check, cluster: Cluster) -> frozenset[str]:
             "heartbeats",
             "locks",
             "configmaps",
+            *forced,
             *(served.collection for served in known if isinstance(served, Served)),
         }
     )

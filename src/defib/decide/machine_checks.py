@@ -8,6 +8,7 @@ from defib.decide.topology import INFRASTRUCTURE
 from defib.model.cluster import Cluster, Served
 from defib.model.health_check import KindRef
 from defib.model.meta import Unstructured
+from defib.model.node_drain import DRAIN
 
 MACHINE_HEALTH_CHECK = KindRef("machine.openshift.io/v1beta1", "MachineHealthCheck")
 CONFLICT = "ConflictingMachineHealthCheckDetected"
@@ -15,8 +16,8 @@ TERMINATING = "Terminating"
 
 
 def unasked(cluster: Cluster) -> Disabled | None:
-    """Before we know whether this is an OpenShift, with guards of its own, nothing may be begun."""
-    asked = [CLUSTER_VERSION, MACHINE_HEALTH_CHECK]
+    """Before we know whether this is an OpenShift, with guards of its own, and who is drained, nothing may be begun."""
+    asked = [CLUSTER_VERSION, MACHINE_HEALTH_CHECK, DRAIN]
     if isinstance(cluster.kinds.get(CLUSTER_VERSION), Served):
         asked.append(INFRASTRUCTURE)
     kind = next((kind for kind in asked if kind not in cluster.kinds), None)

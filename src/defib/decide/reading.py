@@ -11,7 +11,7 @@ from defib.decide.field import Field, Problems, Word, refuse_repeats
 from defib.decide.salvage import salvage
 from defib.model import medik8s
 from defib.model.amount import Amount, read_amount
-from defib.model.duration import read_duration
+from defib.model.duration import read_duration, say
 from defib.model.health_check import (
     DEFAULT_MAX_UNHEALTHY,
     Broken,
@@ -143,6 +143,20 @@ def _length(field: Field, least: timedelta | None = timedelta()) -> timedelta:
         field.wrong(f"{field.value} is negative")
     elif least is not None and length < least:
         field.wrong(f"{field.value} is too short; at least {least.total_seconds():.0f}s")
+    return length
+
+
+def read_length(field: Field, usual: timedelta, longest: timedelta) -> timedelta:
+    """From 0s to `longest`; `usual` where none is given."""
+    if not field.is_given:
+        return usual
+    try:
+        length = read_duration(field.value)
+    except ValueError as error:
+        field.wrong(str(error))
+        return usual
+    if field.value.startswith("-") or length > longest:
+        field.wrong(f"must be from 0s to {say(longest)}")
     return length
 
 

@@ -11,6 +11,7 @@ from defib.decide.upgrade import WATCHES
 from defib.model.budget import BUDGET
 from defib.model.cluster import Cluster, Served, Wanted
 from defib.model.health_check import Check, KindRef
+from defib.model.node_drain import DRAIN
 
 
 def widest(*wishes: Mapping[KindRef, Wanted]) -> dict[KindRef, Wanted]:
@@ -24,12 +25,12 @@ def widest(*wishes: Mapping[KindRef, Wanted]) -> dict[KindRef, Wanted]:
 
 
 def wanted_kinds(plan: Plan, cluster: Cluster, rules: Rules) -> dict[KindRef, Wanted]:
-    """Templates and remediations of the checks, what tells of upgrades, and what guards OpenShift's etcd."""
+    """Templates and remediations of the checks, what tells of upgrades and drains, and what guards OpenShift's etcd."""
     if not plan.checks:
         return {}
     watches = [watch for name in rules.upgrade_signals for watch in WATCHES[name]]
     wanted = {kind: Wanted(watch.namespace, can_wait=True) for watch in watches for kind in watch.kinds}
-    wanted |= dict.fromkeys((CLUSTER_VERSION, MACHINE_HEALTH_CHECK), Wanted(can_wait=True))
+    wanted |= dict.fromkeys((CLUSTER_VERSION, MACHINE_HEALTH_CHECK, DRAIN), Wanted(can_wait=True))
     if isinstance(cluster.kinds.get(CLUSTER_VERSION), Served):
         wanted |= dict.fromkeys((BUDGET, PODS), Wanted(ETCD_NAMESPACE)) | {INFRASTRUCTURE: Wanted()}
     for one in plan.checks.values():

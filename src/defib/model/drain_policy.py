@@ -101,6 +101,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     sources: frozenset[Source] = ALL_SOURCES
     needs_proof: bool = True  # for pods that must not run twice, before they are deleted by force
     is_nodekeepers: bool = False  # its times, switch and namespaces are those of the managed-upgrade-operator
+    is_switched_here: bool = False  # of such a one: the switch is for Nodekeeper alone, since strategies stand here
 
     def may_remove(self, finalizer: str) -> bool:
         return finalizer in self.finalizers or ANY_FINALIZER in self.finalizers
@@ -114,9 +115,6 @@ class PolicyStatus(Wire, frozen=True):
     estimate_seconds: int | None = None  # how long all that is still to be drained may take, at most
     delayed: str = ""  # of which upgrade it was told that budgets delay it
     conditions: list[StatusCondition] | None = None
-
-    def condition(self, kind: str) -> StatusCondition | None:
-        return next((condition for condition in self.conditions or () if condition.type == kind), None)
 
 
 def read_policy_status(item: Unstructured) -> PolicyStatus:

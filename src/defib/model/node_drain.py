@@ -72,10 +72,6 @@ class PodEntry(Wire, frozen=True):
     at: datetime
     why: str = ""
 
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
 
 class DrainStatus(Wire, frozen=True):
     node_uid: str = msgspec.field(default="", name="nodeUID")
@@ -99,13 +95,10 @@ class DrainStatus(Wire, frozen=True):
     def entry(self, uid: str) -> PodEntry | None:
         return next((one for one in self.pods or () if one.uid == uid), None)
 
-    def condition(self, kind: str) -> StatusCondition | None:
-        return next((condition for condition in self.conditions or () if condition.type == kind), None)
-
     @property
     def is_in_the_calendar(self) -> bool:
-        """Whether all its moments can be counted on: compared with now, and have a length added to them."""
-        told = (self.started_at, self.peer_deadline, self.paused_at, self.next_at, *(one.at for one in self.pods or ()))
+        """Whether the moments by which we go can be compared with now, and have a length added to them."""
+        told = (self.started_at, self.paused_at, *(one.at for one in self.pods or ()))
         return all(one is None or (one.tzinfo is not None and is_sensible(one)) for one in told)
 
 

@@ -71,6 +71,12 @@ async def _lock_run_out(scene: Scene) -> None:
     scene.stage.put_lock(LOCK_HOLDER, renewed=START - timedelta(seconds=60), seconds=60)
 
 
+async def _lock_about_to_end(scene: Scene) -> None:
+    """Before the request has an answer, somebody else may have it."""
+    await _lock_gone(scene)
+    scene.stage.put_lock(LOCK_HOLDER, renewed=scene.stage.clock.now(), seconds=19)
+
+
 def _stored_lock(scene: Scene) -> Any:
     (stored,) = scene.stage.objects(str(LEASES))
     return stored
@@ -89,6 +95,7 @@ CHANGES: dict[str, tuple[Happening, str]] = {
     "lock gone": (_lock_gone, "the lock of node n1 is not ours any more"),
     "lock taken": (_lock_taken, "the lock of node n1 is not ours any more"),
     "lock run out": (_lock_run_out, "the lock of node n1 is not ours any more"),
+    "lock about to end": (_lock_about_to_end, "the lock of node n1 is not ours any more"),
 }
 
 

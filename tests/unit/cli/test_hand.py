@@ -81,15 +81,15 @@ async def test_a_cluster_that_has_no_checks_at_all_is_one_line(defib: Defib) -> 
 async def test_the_brake_is_pulled_and_let_go(server: ApiServer, defib: Defib) -> None:
     code, out, err = await defib("pause", "--reason", "storage\n  maintenance")
     assert (code, err, out.count("\n")) == (0, "", 1)
-    assert out.startswith("remediation is paused since ")
+    assert out.startswith("Defib is paused since ")
     assert config_of(server, "defib-brake")["reason"] == "storage maintenance"
     code, out, _ = await defib("pause")
-    assert (code, out.startswith("remediation was paused already since ")) == (0, True)
+    assert (code, out.startswith("Defib was paused already since ")) == (0, True)
     code, out, _ = await defib("resume")
-    assert (code, out.startswith("remediation goes on; it was paused since ")) == (0, True)
+    assert (code, out.startswith("Defib goes on; it was paused since ")) == (0, True)
     assert config_of(server, "defib-brake")["paused"] == "false"
     code, out, _ = await defib("resume")
-    assert (code, out.startswith("remediation was not paused: ")) == (0, True)
+    assert (code, out.startswith("Defib was not paused: ")) == (0, True)
 
 
 async def test_pausing_where_defib_is_not_is_one_line(defib: Defib) -> None:

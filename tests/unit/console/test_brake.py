@@ -32,7 +32,7 @@ async def seen_by_the_operator(desk: Desk) -> str:
 def test_pausing_says_who_when_and_why_and_the_operator_sees_it() -> None:
     async def scene(desk: Desk) -> None:
         line = await pause(desk, "storage")
-        assert line == f"remediation is paused since {NOW} by ann: storage; defib resume lets it go on"
+        assert line == f"Defib is paused since {NOW} by ann: storage; defib resume lets it go on"
         assert config_of(desk.server, BRAKE) == {"paused": "true", "reason": "storage", "by": "ann", "since": NOW}
         assert await seen_by_the_operator(desk) == "storage (ann)"
 
@@ -45,7 +45,7 @@ def test_pausing_twice_is_pausing_once() -> None:
         before = config_of(desk.server, BRAKE)
         writes = len(desk.server.audit.writes("ann"))
         for reason in ("", "storage"):
-            assert await pause(desk, reason) == f"remediation was paused already since {NOW} by ann: storage"
+            assert await pause(desk, reason) == f"Defib was paused already since {NOW} by ann: storage"
         assert config_of(desk.server, BRAKE) == before
         assert len(desk.server.audit.writes("ann")) == writes
 
@@ -64,8 +64,8 @@ def test_a_new_reason_does_not_change_since_when() -> None:
 def test_a_brake_that_was_made_by_hand_is_on() -> None:
     async def scene(desk: Desk) -> None:
         put_config(desk.server, BRAKE)
-        assert await pause(desk) == "remediation was paused already"
-        assert await resume(desk) == "remediation goes on; it was paused"
+        assert await pause(desk) == "Defib was paused already"
+        assert await resume(desk) == "Defib goes on; it was paused"
         assert await seen_by_the_operator(desk) == ""
 
     at_the_desk(scene)
@@ -75,7 +75,7 @@ def test_resuming_keeps_who_paused_and_notes_who_resumed() -> None:
     async def scene(desk: Desk) -> None:
         put_config(desk.server, BRAKE, paused="true", reason="storage", by="bob", since="2029-12-31T00:00:00Z")
         line = await resume(desk)
-        assert line == "remediation goes on; it was paused since 2029-12-31T00:00:00Z by bob: storage"
+        assert line == "Defib goes on; it was paused since 2029-12-31T00:00:00Z by bob: storage"
         assert config_of(desk.server, BRAKE) == {
             "paused": "false",
             "reason": "storage",
@@ -91,12 +91,12 @@ def test_resuming_keeps_who_paused_and_notes_who_resumed() -> None:
 
 def test_resuming_twice_is_resuming_once() -> None:
     async def scene(desk: Desk) -> None:
-        nothing = "remediation was not paused: there is no ConfigMap defib-system/defib-brake"
+        nothing = "Defib was not paused: there is no ConfigMap defib-system/defib-brake"
         assert await resume(desk) == nothing
         await pause(desk)
         await resume(desk)
         before = config_of(desk.server, BRAKE)
-        again = f"remediation was not paused: ConfigMap defib-system/{BRAKE} was let go at {NOW} by ann"
+        again = f"Defib was not paused: ConfigMap defib-system/{BRAKE} was let go at {NOW} by ann"
         assert await resume(desk) == again
         assert config_of(desk.server, BRAKE) == before
 
@@ -127,7 +127,7 @@ def test_a_brake_that_somebody_edited_is_pulled_all_the_same() -> None:
 def test_a_server_that_does_not_say_who_we_are_does_not_keep_us_from_pausing() -> None:
     async def scene(desk: Desk) -> None:
         desk.refuse("selfsubjectreviews.authentication.k8s.io", code=404)
-        assert await pause(desk, "storage") == f"remediation is paused since {NOW}: storage; defib resume lets it go on"
+        assert await pause(desk, "storage") == f"Defib is paused since {NOW}: storage; defib resume lets it go on"
 
     at_the_desk(scene)
 

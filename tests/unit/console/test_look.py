@@ -4,8 +4,9 @@ import pytest
 
 from defib.console.look import Look, look
 from defib.console.session import NotDone
-from defib.decide.quorum import BUDGETS, PODS
+from defib.decide.quorum import PODS
 from defib.kube.kinds import CONFIG_MAPS, LEASES
+from defib.model.budget import BUDGET
 from defib.model.cluster import Missing, Served
 from defib.model.health_check import KindRef
 from tests.unit.console.desk import (
@@ -80,7 +81,7 @@ def test_what_guards_etcd_is_read_where_openshift_is() -> None:
         return await seen(desk)
 
     kinds = at_the_desk(scene).cluster.kinds
-    assert isinstance(kinds[BUDGETS], Served)
+    assert isinstance(kinds[BUDGET], Served)
     assert isinstance(kinds[PODS], Served)
 
 

@@ -64,7 +64,7 @@ async def test_a_person_need_not_repeat_what_a_busy_server_has_not_done(server: 
     server.faults.inject(busy)
     async with connected(settings, SystemClock()) as session:
         said = await pull(session.client, session.clock, "defib-system", "storage")
-    assert said.startswith("remediation is paused")
+    assert said.startswith("Defib is paused")
     assert server.faults.struck(busy) == 2
 
 

@@ -18,6 +18,7 @@ from defib.model.config_map import ConfigMap
 from defib.model.health_check import CheckStatus, KindRef, NodeHealthCheck, StatusCondition, UnhealthyNode
 from defib.model.meta import Meta, OwnerReference, Resource, Unstructured
 from defib.model.node import Condition, Lease, LeaseSpec, Node
+from defib.model.node_drain import DRAIN
 from defib.model.verdict import Gate
 from tests.builders import T0, a_node
 
@@ -29,6 +30,7 @@ KINDS: dict[KindRef, Served | Missing] = {
     FOO_TEMPLATE: Served("footemplates", namespaced=True),
     BAR: Served("bars", namespaced=True),
     BAR_TEMPLATE: Served("bartemplates", namespaced=True),
+    DRAIN: Missing("there are no drains here"),
     **{kind: Missing("this is no OpenShift") for kind in (CLUSTER_VERSION, INFRASTRUCTURE, MACHINE_HEALTH_CHECK)},
 }
 LONG_AGO = T0 - timedelta(hours=1)

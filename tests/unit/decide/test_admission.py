@@ -10,10 +10,13 @@ import pytest
 from defib.decide.rules import Rules
 from defib.model import medik8s
 from defib.model.action import Because, StartRemediation
+from defib.model.cluster import Served
 from defib.model.failure import Failure
 from defib.model.lock import Claim
+from defib.model.meta import Meta, Unstructured
 from defib.model.node import LeaseSpec
-from tests.builders import HOUR, MINUTE, SECOND, T0
+from defib.model.node_drain import DRAIN
+from tests.builders import HOUR, MINUTE, SECOND, T0, a_node
 from tests.unit.decide.checks import (
     BAR_TEMPLATE,
     FOO,
@@ -336,6 +339,20 @@ def test_what_is_in_flight_fills_the_domain_of_its_node() -> None:
     check = a_check(maxUnhealthy="100%", guards={"failureDomains": [{"label": ZONE, "maxInFlight": 1}]})
     nodes = [*in_zone("a", "a1", "a2"), *in_zone("b", "b1")]
     assert started(plan_of(the_cluster(check, *nodes, foos=[a_remediation("a2")]))) == ["b1"]
+
+
+@pytest.mark.parametrize(("forced", "begun"), [("a2", ["b1"]), ("a1", ["a1", "b1"]), ("elsewhere", ["a1", "b1"])])
+def test_shx_03_a_node_that_is_drained_by_force_fills_its_domain_for_others(forced: str, begun: list[str]) -> None:
+    check = a_check(maxUnhealthy="100%", guards={"failureDomains": [{"label": ZONE, "maxInFlight": 1}]})
+    nodes = [ill("a1", labels={ZONE: "a"}), a_node("a2", labels={ZONE: "a"}), *in_zone("b", "b1", "b2")]
+    cluster = the_cluster(check, *nodes)
+    drain = Unstructured(metadata=Meta(name=forced), status={"begun": True})
+    cluster = msgspec.structs.replace(
+        cluster,
+        kinds={**cluster.kinds, DRAIN: Served("drains", namespaced=False)},
+        others={**cluster.others, "drains": {forced: drain}},
+    )
+    assert started(plan_of(cluster)) == begun
 
 
 # How many over time

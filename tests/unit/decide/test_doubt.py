@@ -3,14 +3,16 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from defib.decide.plan import Plan
 from defib.model import medik8s
 from defib.model.action import HoldLock, MarkRemediation, ReleaseLock
-from defib.model.cluster import Blindness, Unread
+from defib.model.cluster import Blindness, Served, Unread
 from defib.model.meta import Meta
 from defib.model.node import Lease, LeaseSpec
+from defib.model.node_drain import DRAIN
 from tests.builders import HOUR, MINUTE, SECOND, T0
 from tests.unit.decide.checks import (
     BAR_TEMPLATE,
@@ -32,6 +34,8 @@ from tests.unit.decide.checks import (
     written,
 )
 from tests.unit.decide.world import World
+
+SEEN = Served("drains", namespaced=False)
 
 
 def a_heartbeat(node: str, renewed: datetime) -> Lease:
@@ -55,6 +59,25 @@ def test_nothing_is_begun_while_something_that_matters_is_out_of_sight(kind: str
     assert node_of(plan, "n1").reason == "SelfDoubt"
     assert condition_of(plan, "RemediationAllowed").reason == "SelfDoubt"
     assert f"{kind} are out of sight: connection refused" in gate_of(plan, "SelfDoubt").message
+
+
+@pytest.mark.parametrize(
+    ("answer", "sight", "begun"),
+    [
+        (SEEN, {}, ["n1"]),
+        (SEEN, {"blind": (Blindness("drains", T0, "connection refused"),)}, []),
+        (SEEN, {"absent": {"drains": "forbidden"}}, ["n1"]),  # then we have not written any either
+        (None, {}, []),
+    ],
+    ids=["seen", "lost", "forbidden", "not asked yet"],
+)
+def test_shx_03_nothing_is_begun_before_it_is_known_which_nodes_are_drained_by_force(
+    answer: Served | None, sight: dict[str, Any], begun: list[str]
+) -> None:
+    cluster = the_cluster(a_check(), ill("n1"), *healthy(2), **sight)
+    others = {kind: known for kind, known in cluster.kinds.items() if kind != DRAIN}
+    kinds = others if answer is None else {**others, DRAIN: answer}
+    assert started(plan_of(msgspec.structs.replace(cluster, kinds=kinds))) == begun
 
 
 @pytest.mark.parametrize("kind", ["heartbeats", "locks", "configmaps"])

@@ -12,6 +12,9 @@ from defib.model.meta import Unstructured
 from defib.model.pod import Pod
 from defib.model.selector import EVERYTHING, Selector
 
+Label = tuple[str, str]
+NO_LABEL: Label = ("", "")
+
 
 class Protecting(msgspec.Struct, frozen=True):
     """A budget and whom it selects. One that cannot be understood protects its whole namespace."""
@@ -20,29 +23,23 @@ class Protecting(msgspec.Struct, frozen=True):
     selector: Selector | None  # None selects nobody
 
 
-class Label(msgspec.Struct, frozen=True):
-    """Of a pod in a namespace."""
-
-    namespace: str
-    key: str = ""
-    value: str = ""
-
-
 class Budgets(msgspec.Struct, frozen=True, kw_only=True):
     """Sorted by a label that a pod must have: with hundreds of budgets, nobody could ask all of them for each pod."""
 
-    by_label: Mapping[Label, tuple[Protecting, ...]] = {}  # with no key and value, those that ask for none
+    by_label: Mapping[
+        str, Mapping[Label, tuple[Protecting, ...]]
+    ] = {}  # in each namespace; `NO_LABEL`: it asks for none
     unseen: str = ""  # why nobody knows which there are
     items: Mapping[str, Unstructured] = {}  # of which this was made
     read: Mapping[str, Protecting] = {}  # each of them, understood
     unread: tuple[Unread, ...] = ()  # which are there too, and nobody could read
 
     def of(self, pod: Pod) -> tuple[Budget, ...]:
-        labels, namespace = pod.labels, pod.namespace
-        found = [*self.by_label.get(Label(namespace), ())]
-        for key, value in labels.items():
-            found += self.by_label.get(Label(namespace, key, value), ())
-        chosen = (one.budget for one in found if one.selector is not None and one.selector.selects(labels))
+        there, labels = self.by_label.get(pod.namespace), pod.labels
+        if there is None:
+            return ()
+        found = [one for label in (NO_LABEL, *labels.items()) for one in there.get(label, ())]
+        chosen = [one.budget for one in found if one.selector is not None and one.selector.selects(labels)]
         return tuple(sorted(chosen, key=_name))
 
 
@@ -76,19 +73,19 @@ def index_budgets(
     read = {
         key: before.read[key] if before.items.get(key) is item else _protecting(item) for key, item in items.items()
     }
-    found: dict[Label, list[Protecting]] = {}
+    by_label: dict[str, dict[Label, tuple[Protecting, ...]]] = {}
     for protecting in (*read.values(), *map(_not_understood, unread)):
-        for label in _labels(protecting):
-            found.setdefault(label, []).append(protecting)
-    by_label = {label: tuple(there) for label, there in found.items()}
+        there = by_label.setdefault(protecting.budget.namespace, {})
+        for label in _labels(protecting.selector):
+            there[label] = (*there.get(label, ()), protecting)
     return Budgets(by_label=by_label, items=items, read=read, unread=unread)
 
 
-def _labels(one: Protecting) -> list[Label]:
-    """By which of their labels the pods are found that it selects: one key, and each value that it may have."""
-    namespace = one.budget.namespace
-    wanted = next((each for each in one.selector.requirements if each.operator == "In"), None) if one.selector else None
-    return [Label(namespace, wanted.key, value) for value in wanted.values] if wanted else [Label(namespace)]
+def _labels(selector: Selector | None) -> list[Label]:
+    """One of which each pod has that it selects: of one key, with each value that it may have."""
+    requirements = selector.requirements if selector is not None else ()
+    wanted = next((one for one in requirements if one.operator == "In"), None)
+    return [(wanted.key, value) for value in wanted.values] if wanted is not None else [NO_LABEL]
 
 
 def _not_understood(one: Unread) -> Protecting:

@@ -3,7 +3,9 @@
 Its ConfigMap and its UpgradeConfig are written by people and pipelines for another program. Whatever stands in them,
 this answers with a policy or with sentences, and with sentences nothing is forced. It differs from Nodekeeper where that
 would crash or force by accident: `timeOut` must be given, because to Nodekeeper a forgotten one is 0, which is at once;
-and a forgotten `expectedNodeDrainTime` really is 8, as its documentation says.
+and a forgotten `expectedNodeDrainTime` really is 8, as its documentation says. Where Nodekeeper runs, its switch must be
+off, and where the managed-upgrade-operator runs, Nodekeeper does: a policy that says itself which strategies are on does not
+ask for that switch.
 """
 
 from collections.abc import Mapping
@@ -68,7 +70,7 @@ def nodekeeper(policy: Policy, cluster: Cluster) -> Policy | tuple[str, ...]:
     return msgspec.structs.replace(
         policy,
         times=times,
-        strategies=frozenset() if settings.is_off else policy.strategies,
+        strategies=policy.strategies if policy.is_switched_here or not settings.is_off else frozenset(),
         ignored=Ignored(patterns=policy.ignored.patterns, expressions=settings.ignored),
         finalizers=policy.finalizers or frozenset({ANY_FINALIZER}),
         sources=frozenset({Source.OPENSHIFT}),

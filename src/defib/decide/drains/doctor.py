@@ -19,6 +19,7 @@ from defib.decide.drains.intent import Intent, cordoned_at
 from defib.decide.drains.intents import find_intent
 from defib.decide.drains.intents.defib_mark import waits_for_cordon
 from defib.decide.drains.intents.sight import in_sight, is_missing
+from defib.decide.drains.ladder import Step
 from defib.decide.drains.refusals import of_replacements, refusal
 from defib.decide.drains.survey import (
     Drained,
@@ -323,11 +324,17 @@ def _next(look: DrainLook, one: PodLook, now: datetime) -> Moment:
         said = f"Defib would {would}{which}, but the policy only observes"
     elif look.policy.mode is Mode.APPROVE and not _is_approved(look.node, now):
         said = f"Defib {does}{which}, once a person approves it (defib approve {look.node.name} --drain)"
+    elif (at := _asked_again_at(step, now)) is not None:
+        return Moment(message=f"Defib {does} again, or as soon as its budget lets it go: {step.why}", at=at)
     else:
         said = f"Defib {does}{which}"
-    if step.refused_since is not None and step.is_due(now) and (at := asked_at(step.refused_since, now)) > now:
-        return Moment(message=f"{said} again, or as soon as its budget lets it go: {step.why}", at=at)
     return Moment(message=f"{said}: {step.why}", at=None if step.is_due(now) else step.at)
+
+
+def _asked_again_at(step: Step, now: datetime) -> datetime | None:
+    """None where it is asked for now, or does not wait for a budget."""
+    at = asked_at(step.refused_since, now) if step.refused_since is not None and step.is_due(now) else now
+    return at if at > now else None
 
 
 def _later(look: DrainLook, one: PodLook) -> Moment | None:

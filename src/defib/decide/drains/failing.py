@@ -3,7 +3,6 @@
 from datetime import datetime
 
 from defib.decide.drains.survey import DrainLook
-from defib.decide.drains.targets import left_alone
 from defib.decide.rules import INSTANT
 from defib.model.drain_policy import Strategy
 
@@ -25,5 +24,5 @@ def fails_at(look: DrainLook, now: datetime) -> datetime | None:
 
 
 def _needed(look: DrainLook) -> frozenset[Strategy]:
-    ours = [one for one in look.pods if not left_alone(one.pod, look.policy)]
+    ours = [one for one in look.pods if not one.is_left_alone]
     return frozenset(strategy for one in ours for strategy in (_OF_PROTECTED if one.is_protected else _OF_OTHERS))

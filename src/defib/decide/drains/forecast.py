@@ -163,12 +163,6 @@ class Forecasting:
                 yield SlowBudget(budget=budget, allowed=allowed, nodes=nodes)
 
 
-def forecast(nodes: Iterable[Node], pods: Iterable[Pod], budgets: Budgets, now: datetime) -> Forecast:
-    counting = Forecasting(nodes, budgets, now)
-    counting.add(pods)
-    return counting.result()
-
-
 def _of_budget(blame: _Blame) -> BudgetForecast:
     found = blame.found
     return BudgetForecast(

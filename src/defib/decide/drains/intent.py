@@ -18,6 +18,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     why: str  # a sentence, for people: by what we know
     started_at: datetime | None = None
     deadline: datetime | None = None  # from then on it forces by itself
+    ends_at: datetime | None = None  # when it is none any more, whatever stands there
     taint: str = ""  # the key of the taint that stands for a cordon; empty: the node is cordoned
     evicts: bool = False  # nobody else evicts its pods, so we do, from the start
     upgrade: str = ""  # which upgrade it belongs to, where that has a name

@@ -89,10 +89,11 @@ def plan_drains(
     kinds = _kinds(known, sources)
     work = _Work(cluster, turns, Asking(sights.evictions, cluster.now))
     work.go_on(standings, drained)
-    if _sees_all(kinds, cluster):
+    sees_all = _sees_all(kinds, cluster)
+    if sees_all:
         work.end({name: record for name, record in records.items() if name not in drained}, known)
-        work.give_back({name for name, one in standings.items() if one.status.phase is Phase.FORCING})
         work.report(known, standings)
+    work.give_back(standings, sees_all=sees_all)
     return Drains(
         actions=tuple(work.actions),
         nodes=_nodes(standings),
@@ -140,8 +141,10 @@ def _standings(
 
 
 def _nodes(standings: Mapping[str, Standing]) -> frozenset[str]:
-    """Those that have begun first of all, then the longest drained."""
-    return frozenset(sorted(standings, key=lambda name: not standings[name].status.begun)[:SEEN_AT_ONCE])
+    """Those that have begun first of all, then the longest drained; those of which nothing was left last of all."""
+    statuses = {name: one.status for name, one in standings.items()}
+    in_turn = sorted(statuses, key=lambda name: (not statuses[name].begun, statuses[name].phase is Phase.DRAINED))
+    return frozenset(in_turn[:SEEN_AT_ONCE])
 
 
 def _kinds(known: Mapping[str, Known], sources: frozenset[Source]) -> dict[KindRef, Wanted]:
@@ -197,13 +200,17 @@ class _Work:
             self.actions += [deed] if deed is not None else []
             self.moments += [again] if again is not None else []
 
-    def give_back(self, forced: set[str]) -> None:
-        """The locks that we hold for drains, of nodes on which nothing is forced any more, nor being asked for."""
-        asked = {one.pod.node for one in self._cluster.underway if isinstance(one, PodStep)}
-        kept = {medik8s.lock_of(node) for node in forced | asked}
+    def give_back(self, standings: Mapping[str, Standing], *, sees_all: bool) -> None:
+        """The locks that we hold for drains, of nodes on which nothing is forced any more, nor being asked for.
+
+        Somebody may wait for one. So where not all drains are seen, those are given back that belong to one that is.
+        """
+        busy = {one.pod.node for one in self._cluster.underway if isinstance(one, PodStep)}
+        busy |= {name for name, one in standings.items() if one.status.phase is Phase.FORCING}
         for lease in _locks(self._cluster):
-            if lease.name not in kept:
-                self.actions.append(release(lease.name.removeprefix(medik8s.lock_of("")), lease))
+            node = lease.name.removeprefix(medik8s.lock_of(""))
+            if node not in busy and (sees_all or node in standings):
+                self.actions.append(release(node, lease))
 
     def report(self, known: Mapping[str, Known], standings: Mapping[str, Standing]) -> None:
         reports = (report_policy(one, standings.values(), self._cluster) for one in known.values())

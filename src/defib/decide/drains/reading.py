@@ -8,10 +8,9 @@ from datetime import timedelta
 from typing import Any
 
 from defib.decide.field import Field, Problems, Word, refuse_repeats
-from defib.decide.reading import LABEL_KEY, MODE, read_selector
+from defib.decide.reading import LABEL_KEY, MODE, read_length, read_selector
 from defib.model.amount import Amount, read_amount
 from defib.model.drain_policy import ALL_SOURCES, ANY_FINALIZER, Ignored, Policy, Source, Strategy, Times
-from defib.model.duration import read_duration, say
 from defib.model.failover_policy import NO_PROOF
 from defib.model.health_check import Mode
 from defib.model.incident import Grade
@@ -57,6 +56,7 @@ def read_policy(spec: Any) -> Policy | tuple[str, ...]:
 
 def _policy(spec: Field) -> Policy:
     """Means something only if no problem was noted."""
+    is_nodekeepers = _is_nodekeepers(spec)
     return Policy(
         nodes=_selector(spec["nodeSelector"]),
         with_control_plane=spec["includeControlPlane"].flag(),
@@ -68,7 +68,8 @@ def _policy(spec: Field) -> Policy:
         most_at_once=_most_at_once(spec["maxForcedNodes"]),
         sources=_sources(spec["sources"]),
         needs_proof=_needs_proof(spec["acceptedProofs"]),
-        is_nodekeepers=_is_nodekeepers(spec),
+        is_nodekeepers=is_nodekeepers,
+        is_switched_here=is_nodekeepers and spec["strategies"].is_given,
     )
 
 
@@ -94,16 +95,7 @@ def _times(spec: Field) -> Times:
 
 
 def _length(field: Field, usual: timedelta) -> timedelta:
-    if not field.is_given:
-        return usual
-    try:
-        length = read_duration(field.value)
-    except ValueError as error:
-        field.wrong(str(error))
-        return usual
-    if field.value.startswith("-") or length > LONGEST:
-        field.wrong(f"must be from 0s to {say(LONGEST)}")
-    return length
+    return read_length(field, usual, LONGEST)
 
 
 def _strategies(field: Field) -> frozenset[Strategy]:

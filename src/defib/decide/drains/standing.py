@@ -90,7 +90,7 @@ def _unseen(look: DrainLook) -> Held | None:
 
 def _turning_points(look: DrainLook, fails_at: datetime | None, now: datetime) -> list[datetime]:
     """When it stands otherwise with the drain though nothing happens, beside when steps become due."""
-    moments = (fails_at, look.schedule.turns_at(now), _approved_until(look))
+    moments = (fails_at, look.schedule.turns_at(now), _approved_until(look), look.intent.ends_at)
     return [moment for moment in moments if moment is not None and moment >= now]
 
 

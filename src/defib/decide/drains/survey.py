@@ -3,7 +3,7 @@
 The operator plans by this, and the doctor explains by it, so that they never say different things.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
@@ -14,7 +14,7 @@ from defib.decide.drains.intent import Intent, cordoned_at
 from defib.decide.drains.ladder import Case, Step, next_step
 from defib.decide.drains.reading import read_policy
 from defib.decide.drains.schedule import Schedule, schedule_of
-from defib.decide.drains.targets import must_leave
+from defib.decide.drains.targets import left_alone, must_leave
 from defib.decide.failover.pods import unreadable_claims
 from defib.decide.failover.sight import out_of_sight
 from defib.decide.ground import is_control_plane
@@ -41,9 +41,14 @@ class Known(msgspec.Struct, frozen=True):
     status: PolicyStatus
 
     @property
-    def served(self) -> Policy | None:
+    def wish(self) -> Policy | None:
+        """What it asks for, as far as that can be read in it, unless it is being deleted."""
         is_leaving = self.item.metadata.deletion_timestamp is not None
-        return self.policy if isinstance(self.policy, Policy) and not is_leaving else None
+        return self.written if isinstance(self.written, Policy) and not is_leaving else None
+
+    @property
+    def served(self) -> Policy | None:
+        return self.policy if isinstance(self.policy, Policy) and self.wish is not None else None
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -69,6 +74,7 @@ class PodLook(msgspec.Struct, frozen=True, kw_only=True):
     step: Step
     budgets: tuple[Budget, ...] = ()
     is_protected: bool = False  # also by budgets that nobody sees
+    is_left_alone: bool = False
 
 
 class DrainLook(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,10 +122,10 @@ def known_records(cluster: Cluster, before: Mapping[str, Record]) -> dict[str, R
 
 
 def policy_for(node: Node, known: Mapping[str, Known]) -> tuple[Known, Policy] | None:
-    """The first by name that selects it."""
+    """The first by name that selects it. While that cannot be served, no other one has its nodes: they may force more."""
     for one in known.values():
-        if (policy := one.served) is not None and selects(policy, node):
-            return one, policy
+        if (wish := one.wish) is not None and selects(wish, node):
+            return (one, one.served) if one.served is not None else None
     return None
 
 
@@ -174,6 +180,8 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 
     look: DrainLook
     made_of: tuple[object, ...]
+    pods: Mapping[str, Pod]
+    claims: frozenset[str]  # of these
     budgets: Budgets
     protecting: Mapping[str, tuple[Budget, ...]]  # of these, by the UID of the pod
     good_until: datetime | None
@@ -183,8 +191,8 @@ def look_again(drained: Drained, record: Record | None, sights: Sights, before: 
     """`before` spares work: with thousands of pods, most passes find nothing new about most of them."""
     cluster = sights.cluster
     pods = cluster.all_of(pods_on(drained.node.name), Pod)
-    failed = {pod.uid: sights.evictions[pod.uid] for pod in pods.values() if pod.uid in sights.evictions}
-    claims = {key: cluster.claims.get(key) for pod in pods.values() for key in _claims(pod)}
+    failed = {uid: sights.evictions[uid] for uid in sights.evictions.keys() & {pod.uid for pod in pods.values()}}
+    claims = {key: cluster.claims.get(key) for key in _claims(pods, before)}
     unreadable = sights.unreadable & claims.keys()
     entries = record.status if record is not None else None
     blind = out_of_sight(drained.node.name, cluster)
@@ -203,14 +211,24 @@ def look_again(drained: Drained, record: Record | None, sights: Sights, before: 
     return Remembered(
         look=look,
         made_of=made_of,
+        pods=pods,
+        claims=frozenset(claims),
         budgets=sights.budgets,
         protecting=protecting,
-        good_until=look.schedule.turns_at(cluster.now),
+        good_until=_good_until(look, cluster.now),
     )
 
 
-def _claims(pod: Pod) -> Iterator[str]:
-    return (f"{pod.namespace}/{claim}" for claim in pod.claims)
+def _good_until(look: DrainLook, now: datetime) -> datetime | None:
+    """As long as nobody has written down when the drain began, or that it goes on, each moment may say otherwise."""
+    is_written = look.was.started_at == look.schedule.started_at and look.was.paused_at is None
+    return look.schedule.turns_at(now) if is_written else now
+
+
+def _claims(pods: Mapping[str, Pod], before: Remembered | None) -> Iterable[str]:
+    if before is not None and before.pods is pods:
+        return before.claims
+    return [f"{pod.namespace}/{claim}" for pod in pods.values() for claim in pod.claims]
 
 
 def look_at(drained: Drained, record: Record | None, sights: Sights) -> DrainLook:
@@ -250,4 +268,10 @@ def _pod_look(pod: Pod, drained: Drained, schedule: Schedule, entry: PodEntry | 
         eviction=sights.evictions.get(pod.uid),
         now=sights.cluster.now,
     )
-    return PodLook(pod=pod, budgets=protecting, is_protected=case.is_protected, step=next_step(case))
+    return PodLook(
+        pod=pod,
+        budgets=protecting,
+        is_protected=case.is_protected,
+        is_left_alone=bool(left_alone(pod, drained.policy)),
+        step=next_step(case),
+    )

@@ -50,6 +50,8 @@ def others_at_work(cluster: Cluster, checks: Mapping[str, CheckPlan], failover: 
         for name, one in failover.policies.looks.items()
         if any(_is_at_work(entry) for entry in one.look.entries.values())
     }
+    for name in failover.remediations.nodes:  # also those that a person made by hand
+        found[name] = Held(REMEDIATION, f"node {name} has failed, and a PodFailoverRemediation moves pods of it")
     for plan in checks.values():
         found |= _remediated(plan)
     for name, incident in cluster.incidents().items():
@@ -109,13 +111,15 @@ class Turns:
         return Held(LOCK, f"{by} works on node {node} and holds its lock") if by else None
 
     def _control_plane(self, node: Node) -> Held | None:
-        """Of these one may be out at a time, whoever takes it out."""
-        nodes = self._cluster.nodes
-        out = (one for one in (*self._begun, *self._others.at_work) if one != node.name and one in nodes)
-        other = (
-            next((one for one in sorted(out) if is_control_plane(nodes[one])), None) if is_control_plane(node) else None
-        )
+        """Of these one may be out at a time, whoever takes it out, or if it is out by itself."""
+        if not is_control_plane(node):
+            return None
+        others = (one for name, one in sorted(self._cluster.nodes.items()) if name != node.name)
+        other = next((one.name for one in others if is_control_plane(one) and self._is_out(one)), None)
         return Held(CONTROL_PLANE, f"another control-plane node is out: {other}") if other is not None else None
+
+    def _is_out(self, node: Node) -> bool:
+        return node.ready != "True" or node.name in self._begun or node.name in self._others.at_work
 
     def _budget(self, look: DrainLook) -> Held | None:
         name = look.node.name

@@ -15,7 +15,8 @@ from defib.model.pod import Pod
 
 ASKED_EVERY = timedelta(minutes=10)
 ASKED_FOR = timedelta(minutes=1)  # so long at a time: whoever was refused is not asked for again so soon
-AT_ONCE = 4  # of one budget: the API server counts them one after the other, and lets those wait long that come together
+# Of one budget. The API server counts them one after the other, and lets those wait long that come together.
+AT_ONCE = 10
 
 
 def is_refused(pod: Pod, budgets: tuple[Budget, ...]) -> bool:

@@ -9,9 +9,8 @@ from datetime import timedelta
 from typing import Any
 
 from defib.decide.field import Field, Problems, Word, refuse_repeats
-from defib.decide.reading import LABEL_KEY, read_selector
+from defib.decide.reading import LABEL_KEY, read_length, read_selector
 from defib.decide.rules import FailoverRules
-from defib.model.duration import read_duration, say
 from defib.model.failover_policy import NO_PROOF, Policy
 from defib.model.incident import Grade
 from defib.model.pod_failover import USUAL_PROOFS, Exclusions, Owner, Wish
@@ -53,7 +52,7 @@ def _policy(spec: Field, rules: FailoverRules) -> Policy:
     return Policy(
         wish=_wish(spec, usual=rules),
         nodes=_selector(spec["nodeSelector"]),
-        dwell=max(_dwell(spec["dwell"], rules.dwell), rules.shortest_dwell),
+        dwell=max(read_length(spec["dwell"], rules.dwell, LONGEST_DWELL), rules.shortest_dwell),
         taints=_taints(spec["taints"]),
     )
 
@@ -125,19 +124,6 @@ def _accepts(field: Field, rules: FailoverRules | None) -> frozenset[Grade]:
     if refused:
         field.wrong(f"{', '.join(refused)} is not allowed in this cluster (setting failover_allowed_proofs)")
     return frozenset(Grade(one) for one in named if one in tuple(Grade))
-
-
-def _dwell(field: Field, usual: timedelta) -> timedelta:
-    if not field.is_given:
-        return usual
-    try:
-        length = read_duration(field.value)
-    except ValueError as error:
-        field.wrong(str(error))
-        return usual
-    if field.value.startswith("-") or length > LONGEST_DWELL:
-        field.wrong(f"must be from 0s to {say(LONGEST_DWELL)}")
-    return length
 
 
 def _taints(field: Field) -> tuple[str, ...]:

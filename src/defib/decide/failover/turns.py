@@ -95,6 +95,8 @@ class Turns:
     def _budget(self, node: Node) -> Held | None:
         if node.name in self._admitted:
             return None
+        if DRAIN not in self._cluster.kinds:
+            return Held(BUDGET, f"{DRAIN} is being looked for: nodes from which pods are forced count too")
         taken = self._taken - {node.name}  # that it has failed before gives it no place
         if len(taken) >= self._most:
             nodes = "1 node" if self._most == 1 else f"{self._most} nodes"

@@ -127,6 +127,21 @@ def test_other_blindness_does_not_hide_budgets() -> None:
     assert not budgets_in(seen(blind=(Blindness("pods", T0, "the watch broke"),), absent={"leases": "gone"})).unseen
 
 
+def test_a_budget_that_has_not_changed_stays_the_same_object_when_others_do() -> None:
+    kept = a_budget(selector={"matchLabels": {"app": "web"}})
+    first = budgets_in(seen(kept, a_budget("other", selector={})))
+    second = budgets_in(seen(kept), first)
+    assert second.of(WEB)[0] is next(one for one in first.of(WEB) if one.name == "web")
+    assert len(second.of(WEB)) == 1
+
+
+def test_a_budget_that_asks_for_one_of_several_values_is_found_by_each_of_them_once() -> None:
+    either = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "shop"]}]}
+    budgets = index_budgets(by_key(a_budget("b", selector=either), a_budget("a", selector={})))
+    assert [one.name for one in budgets.of(WEB)] == ["a", "b"]
+    assert [one.name for one in budgets.of(BARE)] == ["a"]
+
+
 def test_budgets_are_sorted_anew_only_when_they_have_changed() -> None:
     cluster = seen(a_budget(selector={}))
     first = budgets_in(cluster)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from defib.decide.drains.compatibility import CONFIG_MAP, CONFIG_NAME, KINDS, UPGRADE_CONFIG, nodekeeper
+from defib.decide.drains.reading import read_policy
 from defib.model.cluster import Cluster, Missing, Served, Unread
 from defib.model.drain_policy import ALL_STRATEGIES, Ignored, Policy, Source, Strategy, Times
 from defib.model.health_check import Mode
@@ -182,6 +183,17 @@ def test_dk_13_with_its_strategies_disabled_nothing_is_touched_and_the_times_are
     text = f"nodeDrain: {{timeOut: 30, disableDrainStrategies: {'true' if said is True else said}}}"
     policy = understood(a_cluster(text))
     assert policy.strategies == frozenset()
+    assert policy.times == Times(timeout=30 * MINUTE)
+
+
+@pytest.mark.parametrize("switch", ["true", "false"])
+def test_where_the_policy_names_strategies_the_switch_is_for_nodekeeper_alone(switch: str) -> None:
+    cluster = a_cluster(f"nodeDrain: {{timeOut: 30, disableDrainStrategies: {switch}}}")
+    written = read_policy({"compatibility": "ManagedUpgradeOperator", "strategies": {"pdbFinalizers": False}})
+    assert isinstance(written, Policy)
+    policy = nodekeeper(written, cluster)
+    assert isinstance(policy, Policy)
+    assert policy.strategies == ALL_STRATEGIES - {Strategy.PDB_FINALIZERS}
     assert policy.times == Times(timeout=30 * MINUTE)
 
 

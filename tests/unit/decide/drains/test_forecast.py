@@ -1,9 +1,12 @@
 """A forecast says which nodes could not be drained, and whose budget is to blame, before anybody drains any."""
 
+from collections.abc import Iterable
+
 from defib.decide.drains.budgets import Budgets
 from defib.decide.drains.findings import Reason
-from defib.decide.drains.forecast import Forecast, Forecasting, forecast
+from defib.decide.drains.forecast import Forecast, Forecasting
 from defib.model.meta import Unstructured
+from defib.model.node import Node
 from defib.model.pod import Pod
 from defib.model.pod_failover import KEEP
 from tests.builders import MINUTE, T0, a_node
@@ -13,8 +16,14 @@ from tests.unit.decide.failover.failovers import DAEMON_SET, a_pod
 NODES = [a_node(f"n{number}") for number in range(1, 5)]
 
 
+def forecast(nodes: Iterable[Node], pods: Iterable[Pod], budgets: Budgets) -> Forecast:
+    counting = Forecasting(nodes, budgets, T0)
+    counting.add(pods)
+    return counting.result()
+
+
 def foreseen(*pods: Pod, budgets: tuple[Unstructured, ...] = ()) -> Forecast:
-    return forecast(NODES, pods, indexed(*budgets), T0)
+    return forecast(NODES, pods, indexed(*budgets))
 
 
 def test_a_cluster_without_budgets_can_be_drained() -> None:
@@ -80,7 +89,7 @@ def test_a_pod_that_hangs_already_blocks_its_node() -> None:
 
 def test_a_node_that_is_not_ready_cannot_be_drained_unless_it_is_empty() -> None:
     nodes = [a_node("n1", ready="Unknown"), a_node("n2", ready="Unknown")]
-    told = forecast(nodes, [a_web_pod("a", node="n1")], Budgets(), T0)
+    told = forecast(nodes, [a_web_pod("a", node="n1")], Budgets())
     assert (told.unready, told.blocked) == (("n1",), ("n1",))
 
 
@@ -102,7 +111,7 @@ def test_bare_pods_local_data_and_those_who_ask_to_stay_are_told() -> None:
 
 
 def test_budgets_that_nobody_sees_are_not_known() -> None:
-    told = forecast(NODES, [a_web_pod("a", node="n1")], Budgets(unseen="budgets are forbidden"), T0)
+    told = forecast(NODES, [a_web_pod("a", node="n1")], Budgets(unseen="budgets are forbidden"))
     assert told.unknown == ("budgets are forbidden",)
 
 

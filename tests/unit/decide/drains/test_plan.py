@@ -107,7 +107,7 @@ KINDS_NEEDED = [POLICY, DRAIN, *NOT_THERE]
 def test_until_all_that_tells_of_drains_was_looked_for_nothing_is_ended_given_back_or_reported(kind: object) -> None:
     cluster = a_wing([a_node("n1")], records=[record(**FORCING)], locks=[a_lock()])
     seen = planned(cluster)
-    assert [type(one) for one in seen.actions] == [ReportRemediation, ReleaseLock, ReportRemediation]
+    assert [type(one) for one in seen.actions] == [ReportRemediation, ReportRemediation, ReleaseLock]
     unasked = change(cluster, kinds={one: answer for one, answer in cluster.kinds.items() if one != kind})
     assert planned(unasked).actions == ()
 

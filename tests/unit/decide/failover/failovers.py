@@ -11,10 +11,12 @@ from defib.decide.failover.plan import NOTHING, Failover, plan_failover
 from defib.decide.rules import FailoverRules, Rules
 from defib.model import medik8s
 from defib.model.action import Action, MovePod, ReportRemediation, SetFinalizers, TellEvent
-from defib.model.cluster import Cluster, Served
+from defib.model.cluster import Cluster, Missing, Served
 from defib.model.failover_policy import POLICY, FailedNode, PolicyStatus, read_policy_status
+from defib.model.health_check import KindRef
 from defib.model.meta import Meta, OwnerReference, Unstructured
 from defib.model.node import NOT_READY_TAINTS, Node, Taint
+from defib.model.node_drain import DRAIN
 from defib.model.pod import Pod, PodSpec, PodStatus, Toleration, pods_on
 from defib.model.pod_failover import FINALIZER, REMEDIATION
 from tests.builders import HOUR, T0, a_node
@@ -24,7 +26,11 @@ LONG_AGO = T0 - HOUR
 COLLECTION = "failovers"
 POLICIES = "policies"
 PLACE = "apps"
-KINDS = {REMEDIATION: Served(COLLECTION, namespaced=True), POLICY: Served(POLICIES, namespaced=True)}
+KINDS: dict[KindRef, Served | Missing] = {
+    REMEDIATION: Served(COLLECTION, namespaced=True),
+    POLICY: Served(POLICIES, namespaced=True),
+    DRAIN: Missing("there are no drains here"),
+}
 
 REPLICA_SET = ("apps/v1", "ReplicaSet")
 STATEFUL_SET = ("apps/v1", "StatefulSet")

@@ -11,6 +11,7 @@ from defib.model.amount import Amount
 from defib.model.cluster import Cluster
 from defib.model.failover_policy import MOST_NODES, FailedNode, PolicyStatus, State
 from defib.model.node import Node, Taint
+from defib.model.node_drain import DRAIN
 from tests.builders import HOUR, SECOND, T0, a_node
 from tests.unit.decide import checks
 from tests.unit.decide.failover.failovers import FAILED_AT, a_failed_node, change, tainted
@@ -75,7 +76,7 @@ def test_so_many_nodes_at_a_time_as_the_setting_says() -> None:
 )
 def test_a_share_is_of_all_nodes_and_never_more_than_a_status_can_hold(amount: Amount, nodes: int, most: int) -> None:
     failed = [a_failed_node(f"n{place}") for place in range(nodes)]
-    some = turns_in(Cluster(now=T0, nodes={node.name: node for node in failed}), most=amount)
+    some = turns_in(Cluster(now=T0, nodes={node.name: node for node in failed}, kinds=checks.KINDS), most=amount)
     count = 0
     for node in failed:
         if some.hold(node) is None:
@@ -217,3 +218,19 @@ def test_a_lock_that_has_ended_holds_nobody() -> None:
     ended = checks.a_lock("n0", "node-maintenance", renewed=T0 - HOUR, seconds=60)
     assert why(turns(locks=[ended]), NODES[0]) == ""
     assert why(turns(locks=[checks.a_lock("n1", "node-maintenance", renewed=T0 - SECOND)]), NODES[0]) == ""
+
+
+def test_shx_01_the_lock_is_told_of_only_where_nothing_else_holds_the_node() -> None:
+    """A drain gives it back for that reason alone."""
+    held = [checks.a_lock("n0", "defib-drain")]
+    assert why(turns(locks=held), NODES[0]) == "Lock"
+    assert why(turns(an_entry("n1"), locks=held), NODES[0]) == "Budget"
+    paused = a_check(pauseRequests=["a person"], maxUnhealthy="100%")
+    assert why(turns(locks=held, health_checks=[paused]), NODES[0]) == "Paused"
+
+
+def test_shx_03_before_it_is_known_which_nodes_are_drained_by_force_no_other_has_its_turn() -> None:
+    cluster = checks.the_cluster([], *NODES, *WELL)
+    unasked = change(cluster, kinds={kind: answer for kind, answer in cluster.kinds.items() if kind != DRAIN})
+    assert why(turns_in(unasked), NODES[0]) == "Budget"
+    assert why(turns_in(unasked, an_entry("n0")), NODES[0]) == "", "it has its place already"

@@ -5,6 +5,7 @@ began. A source may be switched off, and one whose objects are out of sight is a
 """
 
 from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from types import MappingProxyType
 
 import msgspec
@@ -88,15 +89,16 @@ def find_intent(node: Node, cluster: Cluster, sources: Collection[Source]) -> In
 def find_intents(cluster: Cluster, sources: Collection[Source], before: Intents) -> Intents:
     """With `before`, only what has changed is looked at; `before` itself when nothing has."""
     sights = {source: _sights(source, cluster) for source in RECOGNISERS if source in sources}
-    same = {source: seen for source, seen in before.by_source.items() if _is_same(seen.sights, sights.get(source))}
+    known = {source: seen for source, seen in before.by_source.items() if not _has_ended(seen, cluster.now)}
+    same = {source: seen for source, seen in known.items() if _is_same(seen.sights, sights.get(source))}
     if cluster.nodes is before.nodes and len(same) == len(sights) == len(before.by_source):
         return before
     closed = before.closed if cluster.nodes is before.nodes else _closed(cluster.nodes)
     changed = {name: node for name, node in closed.items() if before.closed.get(name) is not node}
     by_source: dict[Source, Seen] = {}
     for source, seen in sights.items():
-        known = same[source].by_node if source in same else {}
-        found = {name: intent for name, intent in known.items() if name in closed and name not in changed}
+        there = same[source].by_node if source in same else {}
+        found = {name: intent for name, intent in there.items() if name in closed and name not in changed}
         for name, node in (changed if source in same else closed).items():
             if (intent := RECOGNISERS[source](node, cluster)) is not None:
                 found[name] = intent
@@ -121,6 +123,11 @@ def _sights(source: Source, cluster: Cluster) -> tuple[object, ...]:
     kinds = [kind for kind, _ in WATCHES[source]]
     seen = (in_sight(kind, cluster) for kind in kinds)
     return tuple(is_missing(kind, cluster) if one is None else one for kind, one in zip(kinds, seen, strict=True))
+
+
+def _has_ended(seen: Seen, now: datetime) -> bool:
+    """Whether one of its drains is none any more since its time is over."""
+    return any(intent.ends_at is not None and intent.ends_at < now for intent in seen.by_node.values())
 
 
 def _is_same(sights: tuple[object, ...], others: tuple[object, ...] | None) -> bool:

@@ -32,6 +32,7 @@ def cluster_autoscaler(node: Node, cluster: Cluster) -> Intent | None:
         why="cluster-autoscaler is removing the node",
         started_at=started_at,
         deadline=started_at + GIVES_UP_AFTER,
+        ends_at=started_at + STALE_AFTER,
         taint=TO_BE_DELETED,
     )
 

@@ -109,6 +109,7 @@ def test_dk_24_cluster_autoscaler_drains_a_node_since_its_taint_says_so() -> Non
         why="cluster-autoscaler is removing the node",
         started_at=T0 - MINUTE,
         deadline=T0 + 14 * MINUTE,
+        ends_at=T0 + 119 * MINUTE,
         taint="ToBeDeletedByClusterAutoscaler",
     )
 
