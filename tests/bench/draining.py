@@ -55,7 +55,7 @@ SETTLED_WITHIN = 300.0
 ROOM = 2  # nobody here counts anew what an eviction took that was given up half way
 ASKED_SECONDS = ASKED_FOR.total_seconds() + 15.0  # until nobody asks for the first time any more
 RENEW_SECONDS = 10.0
-COUNTED_EVERY_SECONDS = 2.0
+COUNTED_EVERY_SECONDS = 1.0
 WARM_UP_SECONDS = 10.0
 LIFE_SECONDS = 3600.0  # longer than any run; it is ended with it
 

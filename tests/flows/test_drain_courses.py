@@ -196,6 +196,23 @@ def test_dk_27_no_more_nodes_than_allowed_are_forced_at_a_time_also_after_a_rest
     play(story)
 
 
+def test_dk_27_whoever_can_only_wait_for_a_budget_keeps_nobody_else_waiting() -> None:
+    """Budgets are never passed over here, and that of the first node never lets go."""
+
+    async def story(stage: Stage) -> None:
+        await hang(stage, "n1")
+        stage.pod("job-7", "n2")
+        await stage.drain_policy(maxForcedNodes=1, strategies={"pdbDelete": False})
+        async with stage.operator():
+            await stage.cordon("n1")
+            await stage.minutes(1)
+            await stage.cordon("n2")
+            await stage.until(60)
+            assert (stage.there("n1"), stage.there("n2")) == (["web-n1"], [])
+
+    play(story)
+
+
 def test_dk_28_between_its_rungs_a_drain_asks_the_server_for_nothing() -> None:
     async def story(stage: Stage) -> None:
         await hang(stage, "n1")

@@ -81,9 +81,9 @@ def test_watches_that_end_are_not_counted_as_requests() -> None:
 
 
 def test_too_many_requests_for_a_pod_break_it() -> None:
-    (what,) = broken(LEAVING, requests={"GET": 13_100})
+    (what,) = broken(LEAVING, requests={"GET": 19_100})
     assert what.startswith("requests for a pod that leaves")
-    (what,) = broken(ASKING, requests={"GET": 5_500}, asked=1_000)
+    (what,) = broken(ASKING, requests={"GET": 7_100}, asked=1_000)
     assert what.startswith("requests for a pod that its budget refuses")
 
 

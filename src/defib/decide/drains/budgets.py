@@ -33,6 +33,7 @@ class Budgets(msgspec.Struct, frozen=True, kw_only=True):
     items: Mapping[str, Unstructured] = {}  # of which this was made
     read: Mapping[str, Protecting] = {}  # each of them, understood
     unread: tuple[Unread, ...] = ()  # which are there too, and nobody could read
+    members: Mapping[str, list[Protecting]] = {}  # all of them, by namespace
 
     def of(self, pod: Pod) -> tuple[Budget, ...]:
         there, labels = self.by_label.get(pod.namespace), pod.labels
@@ -69,16 +70,26 @@ def budgets_in(cluster: Cluster, before: Budgets = UNSEEN) -> Budgets:
 def index_budgets(
     items: Mapping[str, Unstructured], unread: tuple[Unread, ...] = (), before: Budgets = UNSEEN
 ) -> Budgets:
-    """What has not changed stays the same object, by which others know that it has not."""
+    """What has not changed stays the same object, by which others know that it has not: a budget, and a namespace."""
     read = {
         key: before.read[key] if before.items.get(key) is item else _protecting(item) for key, item in items.items()
     }
-    by_label: dict[str, dict[Label, tuple[Protecting, ...]]] = {}
+    members: dict[str, list[Protecting]] = {}
     for protecting in (*read.values(), *map(_not_understood, unread)):
-        there = by_label.setdefault(protecting.budget.namespace, {})
+        members.setdefault(protecting.budget.namespace, []).append(protecting)
+    by_label = {
+        namespace: before.by_label[namespace] if before.members.get(namespace) == there else _by_label(there)
+        for namespace, there in members.items()
+    }
+    return Budgets(by_label=by_label, items=items, read=read, unread=unread, members=members)
+
+
+def _by_label(members: list[Protecting]) -> dict[Label, tuple[Protecting, ...]]:
+    found: dict[Label, tuple[Protecting, ...]] = {}
+    for protecting in members:
         for label in _labels(protecting.selector):
-            there[label] = (*there.get(label, ()), protecting)
-    return Budgets(by_label=by_label, items=items, read=read, unread=unread)
+            found[label] = (*found.get(label, ()), protecting)
+    return found
 
 
 def _labels(selector: Selector | None) -> list[Label]:

@@ -11,6 +11,7 @@ from defib.decide.drains.turns import Held, Turns
 from defib.decide.drains.words import how_it_stands, what_comes_next
 from defib.decide.rules import INSTANT
 from defib.decide.status import merged, whole, whole_or_none
+from defib.model.drain_policy import Strategy
 from defib.model.health_check import Mode, StatusCondition
 from defib.model.moment import read_moment
 from defib.model.node_drain import APPROVED_UNTIL, DrainStatus, Phase, PodEntry
@@ -46,7 +47,8 @@ def standing_of(look: DrainLook, record: Record | None, turns: Turns, hold: Held
     held = (hold or _unseen(look) or turns.hold(look)) if phase is Phase.FORCING else None
     if held is not None:
         phase = Phase.HELD
-    elif phase is Phase.FORCING:
+    has_place = phase is Phase.FORCING and _needs_place(look)
+    if has_place:
         turns.take(look.node.name)
     ahead = [one.step.at for one in look.pods if one.step.at is not None and not one.step.is_due(now)]
     fails_at = failed_at(look, now)
@@ -55,7 +57,7 @@ def standing_of(look: DrainLook, record: Record | None, turns: Turns, hold: Held
         phase=phase,
         reason=held.reason if held is not None else "",
         message=(held.message if held is not None else how_it_stands(phase, look, due))[:MESSAGE_MAX],
-        begun=phase is Phase.FORCING or (was.begun and phase is Phase.HELD),
+        begun=has_place or (was.begun and phase is Phase.HELD),
         failed=(fails_at is not None and fails_at < now) if look.is_seen else was.failed,
         pods_left=len(look.pods) if look.is_seen else was.pods_left,
         pods=_entries(look, due if phase is Phase.FORCING else (), now) or None,
@@ -109,6 +111,13 @@ def _phase(look: DrainLook, due: tuple[PodLook, ...], now: datetime) -> Phase:
     if look.policy.mode is Mode.APPROVE and (until is None or until <= now):
         return Phase.APPROVAL if due else Phase.WATCHING
     return Phase.FORCING
+
+
+def _needs_place(look: DrainLook) -> bool:
+    """Whoever can do nothing but wait for budgets, for ever, forces nobody, and is in nobody's way meanwhile."""
+    steps = [one.step for one in look.pods if one.step.rung is not None]
+    passes = Strategy.PDB_DELETE in look.policy.strategies
+    return passes or any(one.refused_since is None for one in steps)
 
 
 def _approved_until(look: DrainLook) -> datetime | None:

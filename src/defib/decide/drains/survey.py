@@ -182,6 +182,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     made_of: tuple[object, ...]
     pods: Mapping[str, Pod]
     claims: frozenset[str]  # of these
+    namespaces: frozenset[str]  # of these too
     budgets: Budgets
     protecting: Mapping[str, tuple[Budget, ...]]  # of these, by the UID of the pod
     good_until: datetime | None
@@ -202,7 +203,7 @@ def look_again(drained: Drained, record: Record | None, sights: Sights, before: 
         and before.made_of == made_of
         and (before.good_until is None or cluster.now <= before.good_until)
     )
-    if before is not None and is_good and before.budgets is sights.budgets:
+    if before is not None and is_good and _are_same(before, sights.budgets):
         return before
     protecting = {pod.uid: sights.budgets.of(pod) for pod in pods.values()}
     if before is not None and is_good and before.protecting == protecting:  # others have changed
@@ -213,10 +214,17 @@ def look_again(drained: Drained, record: Record | None, sights: Sights, before: 
         made_of=made_of,
         pods=pods,
         claims=frozenset(claims),
+        namespaces=frozenset(pod.namespace for pod in pods.values()),
         budgets=sights.budgets,
         protecting=protecting,
         good_until=_good_until(look, cluster.now),
     )
+
+
+def _are_same(before: Remembered, budgets: Budgets) -> bool:
+    """Of the namespaces of its pods. With those of others it need not be looked at again, nor be made anew."""
+    was, now = before.budgets.by_label, budgets.by_label
+    return before.budgets is budgets or all(was.get(one) is now.get(one) for one in before.namespaces)
 
 
 def _good_until(look: DrainLook, now: datetime) -> datetime | None:
