@@ -201,7 +201,7 @@ def test_dk_27_whoever_can_only_wait_for_a_budget_keeps_nobody_else_waiting() ->
 
     async def story(stage: Stage) -> None:
         await hang(stage, "n1")
-        stage.pod("job-7", "n2")
+        stage.pod("job-7", "n2", labels={})
         await stage.drain_policy(maxForcedNodes=1, strategies={"pdbDelete": False})
         async with stage.operator():
             await stage.cordon("n1")
