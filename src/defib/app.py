@@ -69,7 +69,6 @@ CATCH_UP_SECONDS = 10.0
 ASIDE_PAUSE_SECONDS = 600.0
 ASIDE_BLIND_SECONDS = 60.0  # whoever leads and sees nothing is in the way of those who do
 STORY_LENGTH = 100
-SETTLE_SHARE_SECONDS = 0.1  # for whoever has a share of the nodes and nothing to do
 SETTLE_PASSES = 3.0  # after a change others get so many times the length of a pass: it is a quarter of the time at most
 DEFAULT_CHECK_ADVICE = (
     "kubectl apply -f deploy/crds -f deploy/operator.yaml, start Defib again, or write a NodeHealthCheck"
@@ -234,8 +233,7 @@ class Operator:
         """How long others get after a change: long where a pass begins nothing more; but what is new is ours to follow."""
         standing, executor = self.leadership.standing, self._executor
         is_idle = not standing.leads and not executor.underway
-        least = SETTLE_SHARE_SECONDS if standing.held and not executor.has_a_line else SETTLE_MAX_SECONDS
-        rest = max(least, usual) if is_idle or executor.has_a_line else usual
+        rest = SETTLE_MAX_SECONDS if is_idle or executor.has_a_line else usual
         self._trigger.settle(rest, first=usual if standing.leads or standing.held else rest)
 
     def _stand(self) -> None:

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-import re2  # type: ignore[import-untyped]  # it has none
 
 from defib.model.amount import Amount
 from defib.model.health_check import KindRef, Mode, StatusCondition
@@ -63,18 +62,20 @@ class Ignored(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=256)
 def _compiled(expression: str) -> Any:
+    """None where Nodekeeper could not read it either."""
+    import re2  # type: ignore[import-untyped]  # it has none; and few clusters need it, so few pay for it
+
     options = re2.Options()
     options.log_errors = False  # it would write to the standard error of the process
-    return re2.compile(expression, options)
+    try:
+        return re2.compile(expression, options)
+    except (re2.error, UnicodeEncodeError):  # the second of a half of a character, which YAML can spell
+        return None
 
 
 def is_expression(text: str) -> bool:
     """Whether Nodekeeper could read it."""
-    try:
-        _compiled(text)
-    except (re2.error, UnicodeEncodeError):  # the second of a half of a character, which YAML can spell
-        return False
-    return True
+    return _compiled(text) is not None
 
 
 class Times(msgspec.Struct, frozen=True, kw_only=True):
