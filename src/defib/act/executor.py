@@ -18,20 +18,13 @@ from defib.act.ledger import Ledger
 from defib.act.means import Means, Note
 from defib.act.news import News
 from defib.act.outcome import (
-    ClaimRead,
     Done,
     Failed,
-    Held,
-    MembersRead,
     Outcome,
-    PowerChecked,
-    PowerRead,
-    PowerSwitched,
-    Stale,
-    Taken,
     Withheld,
 )
 from defib.act.places import Places, in_turn
+from defib.act.said import log_end, log_failure, why_again
 from defib.act.status_pace import StatusPace
 from defib.clock import Clock
 from defib.kube.client import Client
@@ -44,7 +37,6 @@ from defib.model.action import (
     DeleteAttachment,
     DeleteMachine,
     DeleteNode,
-    EndRemediation,
     FreePod,
     MovePod,
     ReadClaim,
@@ -54,7 +46,7 @@ from defib.model.action import (
     TellEvent,
     WriteStatus,
 )
-from defib.model.drain_action import BLOCKED, PodStep
+from defib.model.drain_action import PodStep
 from defib.model.failure import Failure
 from defib.model.leftover import ReadMembers
 from defib.model.machine_action import MachineAction
@@ -169,11 +161,13 @@ class Executor:
                 self._waiting.append((action, mandates[action.key]))
         for mandate, events in news.items():
             self.tell(events, mandate)
+        self._call_tellers()
 
     async def finish(self, seconds: float) -> bool:
         """Begin nothing more, and wait for what is under way, but not for longer than this; whether all has ended for sure."""
         self._is_ending = True
         self._waiting.clear()
+        self._call_tellers()
         try:
             async with asyncio.timeout(seconds):
                 await self._until_ended(self._deeds)
@@ -226,6 +220,7 @@ class Executor:
             self._waiting.popleft()
             if action.key not in self._underway:
                 self._begin(action, mandate)
+        self._call_tellers()
 
     def _ready(self, wanted: list[Action], now: float) -> list[Action]:
         rested = [
@@ -253,9 +248,17 @@ class Executor:
                 self._news.not_told(oldest)
                 log.warning("too much to tell at once", check=oldest.check, dropped=oldest.message)
             self._untold[event.key] = (event, mandate)
-            if self._tellers < TELLERS:
-                self._tellers += 1
-                self._group.create_task(self._tell_all(), name="tell events")
+        self._call_tellers()
+
+    def _call_tellers(self) -> None:
+        while self._group is not None and self._tellers < min(TELLERS, len(self._untold)) and self._may_tell:
+            self._tellers += 1
+            self._group.create_task(self._tell_all(), name="tell events")
+
+    @property
+    def _may_tell(self) -> bool:
+        """Requests are limited, and those of remediations that wait in line go first, unless there is too much to tell."""
+        return not self.has_a_line or len(self._untold) > UNTOLD_MAX // 2
 
     @property
     def underway(self) -> tuple[Action, ...]:
@@ -316,18 +319,18 @@ class Executor:
         if isinstance(action, TellEvent) and isinstance(outcome, Failed | Withheld):
             self._news.not_told(action)
         if isinstance(outcome, Failed):
-            _log_failure(action, self._ledger.failed(action, outcome, now))
+            log_failure(action, self._ledger.failed(action, outcome, now))
         elif isinstance(outcome, Withheld):
             self._ledger.withheld(action)
-            _log_end(action, outcome)
-        elif failure := self._ledger.ended(action, _why_again(outcome), now, is_done=isinstance(outcome, Done)):
-            _log_failure(action, failure)
+            log_end(action, outcome)
+        elif failure := self._ledger.ended(action, why_again(outcome), now, is_done=isinstance(outcome, Done)):
+            log_failure(action, failure)
         else:
-            _log_end(action, outcome)
+            log_end(action, outcome)
         self._on_ended(action, outcome, mandate)
 
     async def _tell_all(self) -> None:
-        while self._untold:
+        while self._untold and self._may_tell:
             event, mandate = self._untold.pop(next(iter(self._untold)))
             self._enter(event, mandate)
             try:
@@ -346,49 +349,3 @@ class Executor:
             await asyncio.sleep(max(pause, outcome.retry_after_seconds))
             pause *= 2
         return await self._attempt(event, mandate)
-
-
-def _log_failure(action: Action, failure: Failure) -> None:
-    if isinstance(action, TellEvent):
-        log.warning("event not told", check=action.check, reason=action.reason, message=action.message, why=failure.why)
-        return
-    again_in = f"{failure.again_in.total_seconds():g}s"
-    if failure.why.startswith(BLOCKED):  # that is what budgets are for, and is told in the record of the drain
-        log.debug("eviction refused", action=action.key, why=failure.why, times=failure.times, again_in=again_in)
-        return
-    log.warning("action failed", action=action.key, why=failure.why, times=failure.times, again_in=again_in)
-
-
-def _log_end(action: Action, outcome: Outcome) -> None:
-    """A line for each remediation that begins or ends, or does not after all; the rest is for whoever looks closely."""
-    match action, outcome:
-        case StartRemediation(), Done():
-            log.info("remediation started", node=action.node, check=action.check, kind=action.kind.name)
-        case EndRemediation(), Done():
-            log.info("remediation ended", node=action.node, check=action.check, remediation=str(action.target))
-        case StartRemediation(), _:
-            log.info("remediation not started", node=action.node, check=action.check, why=_why(outcome))
-        case EndRemediation(), _:
-            log.info("remediation not ended", node=action.node, check=action.check, why=_why(outcome))
-        case _:
-            log.debug("action ended", action=action.key, how=type(outcome).__name__, why=_why(outcome))
-
-
-def _why_again(outcome: Outcome) -> str:
-    """What it says to somebody who asks once more."""
-    if not isinstance(outcome, Done):
-        return _why(outcome)
-    which = f": {outcome.result.key}" if outcome.result is not None else ""
-    return f"a remediation of that name is there already{which}"
-
-
-def _why(outcome: Outcome) -> str:
-    match outcome:
-        case Done() | PowerRead() | PowerSwitched() | PowerChecked() | ClaimRead() | MembersRead():
-            return ""
-        case Held(by):
-            return f"its lock is held by {by}"
-        case Taken(by):
-            return f"a remediation of that name belongs to {by}"
-        case Stale(why) | Withheld(why) | Failed(why):
-            return why
