@@ -506,6 +506,22 @@ def test_much_news_takes_no_place_from_remediations_and_none_is_lost() -> None:
     act(scenario, Terms(at_once=2))
 
 
+def test_news_waits_while_remediations_stand_in_line_and_none_is_lost() -> None:
+    """The requests that we may make are counted, and those of remediations go first."""
+
+    async def scenario(stage: Stage, executor: Executor) -> None:
+        stage.fault(Fault(effect=Slow(seconds=1), resource="nodes"))
+        executor.carry_out(sick_nodes(stage, 6), FOR_EVER)
+        executor.tell([news(number) for number in range(8)], FOR_EVER)
+        while executor.has_a_line:
+            assert stage.objects("events") == []
+            await seconds(0.5)
+        await seconds(20)
+        assert (len(stage.foos()), len(stage.objects("events"))) == (6, 8)
+
+    act(scenario, Terms(at_once=4))
+
+
 def test_news_survives_a_short_outage() -> None:
     async def scenario(stage: Stage, executor: Executor) -> None:
         stage.server.stop()
