@@ -94,7 +94,7 @@ class Settings(ElectionSettings, frozen=True, kw_only=True):
     ] = 500
     requests_in_flight: Annotated[
         int, About("The most requests to the API server that run at the same time.", Number(1, 10000))
-    ] = 32
+    ] = 16
     namespace: Annotated[str, About("Where Defib itself lives: its brake, its templates.", NAMESPACE)] = "defib-system"
     lock_namespace: Annotated[
         str,
