@@ -230,11 +230,10 @@ class Operator:
         self._settle(SETTLE_PASSES * min(seconds, before))
 
     def _settle(self, usual: float) -> None:
-        """How long others get after a change: long where a pass begins nothing more; but what is new is ours to follow."""
+        """How long others get after a change: long where nothing is ours to do, or a pass would begin nothing more."""
         standing, executor = self.leadership.standing, self._executor
-        is_idle = not standing.leads and not executor.underway
-        rest = SETTLE_MAX_SECONDS if is_idle or executor.has_a_line else usual
-        self._trigger.settle(rest, first=usual if standing.leads or standing.held else rest)
+        is_idle = not standing.leads and not standing.held and not executor.underway
+        self._trigger.settle(SETTLE_MAX_SECONDS if is_idle or executor.has_a_line else usual)
 
     def _stand(self) -> None:
         """Whoever only watches is no part of any election."""

@@ -8,7 +8,6 @@ from defib.clock import Clock
 
 SETTLE_MIN_SECONDS = 0.02
 SETTLE_MAX_SECONDS = 0.25
-CALM_SECONDS = 1.0
 
 
 class Cause(StrEnum):
@@ -27,7 +26,6 @@ class Trigger:
         self._clock = clock
         self._resync_seconds = resync_seconds
         self._settle_seconds = SETTLE_MIN_SECONDS
-        self._settle_first_seconds = SETTLE_MIN_SECONDS
         self._changed = asyncio.Event()
         self._due: float | None = None
         self._waiting: asyncio.Timeout | None = None
@@ -35,10 +33,9 @@ class Trigger:
     def changed(self) -> None:
         self._changed.set()
 
-    def settle(self, seconds: float, first: float | None = None) -> None:
-        """Give other changes so long from now on, within reason. `first` is for those after a calm; else it is the same."""
-        self._settle_seconds = _within_reason(seconds)
-        self._settle_first_seconds = _within_reason(seconds if first is None else first)
+    def settle(self, seconds: float) -> None:
+        """Give other changes so long from now on, within reason."""
+        self._settle_seconds = min(max(seconds, SETTLE_MIN_SECONDS), SETTLE_MAX_SECONDS)
 
     def wake_at(self, moment: float | None) -> None:
         """Ask for a pass at a moment of the monotonic clock, at the latest; None when nothing is due.
@@ -57,12 +54,10 @@ class Trigger:
             self._alarm(self._waiting, moment)
 
     async def wait(self) -> Cause:
-        began = self._clock.monotonic()
-        resync = began + self._resync_seconds
+        resync = self._clock.monotonic() + self._resync_seconds
         try:
             await self._change_until(resync)
-            is_first = self._clock.monotonic() >= began + CALM_SECONDS
-            await asyncio.sleep(self._settle_first_seconds if is_first else self._settle_seconds)
+            await asyncio.sleep(self._settle_seconds)
             self._changed.clear()
             return Cause.CHANGE
         except TimeoutError:
@@ -86,7 +81,3 @@ class Trigger:
         at = asyncio.get_running_loop().time() + max(moment - self._clock.monotonic(), 0.0)
         earlier = waiting.when()
         waiting.reschedule(at if earlier is None else min(at, earlier))
-
-
-def _within_reason(seconds: float) -> float:
-    return min(max(seconds, SETTLE_MIN_SECONDS), SETTLE_MAX_SECONDS)

@@ -33,21 +33,6 @@ def test_a_change_during_the_settling_time_belongs_to_the_same_pass() -> None:
     assert run(main) == [Cause.CHANGE, Cause.RESYNC]
 
 
-def test_the_first_change_after_a_calm_may_be_followed_sooner_than_the_others() -> None:
-    async def main(clock: VirtualClock) -> list[float]:
-        trigger = Trigger(clock, resync_seconds=300)
-        trigger.settle(0.2, first=0.05)
-        took = []
-        for pause in (5.0, 0.5, 0.9, 1.0):
-            changed_at = clock.monotonic() + pause
-            asyncio.get_running_loop().call_later(pause, trigger.changed)
-            await trigger.wait()
-            took.append(round(clock.monotonic() - changed_at, 2))
-        return took
-
-    assert run(main) == [0.05, 0.2, 0.2, 0.05]
-
-
 def test_a_timer_wakes_at_its_moment_and_not_later_than_the_resync() -> None:
     async def main(clock: VirtualClock) -> list[tuple[Cause, float]]:
         trigger = Trigger(clock, resync_seconds=300)
