@@ -1,21 +1,16 @@
 """The kinds of drains on a real API server: what they take, what they refuse and how, what people see of them."""
 
-import asyncio
 import json
-from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import pytest_asyncio
 
-from defib.clock import SystemClock
 from defib.decide.drains.standing import MOST_ENTRIES
 from defib.kube.client import Client, Merge
-from defib.kube.errors import Invalid, NotFound
-from defib.kube.http import connect
+from defib.kube.errors import Invalid
 from defib.kube.kinds import Kind, unstructured
 from defib.model.drain_policy import PolicyStatus, Source
 from defib.model.health_check import StatusCondition
@@ -23,16 +18,13 @@ from defib.model.meta import Unstructured
 from defib.model.node_drain import DrainStatus, Phase, PodEntry, Rung
 from testbed.cluster import ControlPlane
 from testbed.programs import Programs
-from testbed.settings import Settings
 from tests.builders import T0
 from tests.check_corpus import wanted
-from tests.contract.api_server.steps import eventually, raw
+from tests.contract.api_server.steps import raw
 from tests.drain_corpus import BAD, EVERYTHING, GOOD, NODEKEEPERS, a_drain, a_policy
+from tests.e2e.crd_cluster import client_of, kubectl, told, with_crds
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(60, func_only=True), pytest.mark.asyncio(loop_scope="module")]
-
-CRDS = Path(__file__).parents[2] / "deploy/crds"
-PATIENCE_SECONDS = 20.0
 
 
 def ours(plural: str, name: str) -> Kind[Unstructured]:
@@ -45,45 +37,14 @@ DRAINS = ours("nodedrains", "NodeDrain")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(programs: Programs) -> AsyncIterator[ControlPlane]:
-    async with ControlPlane(programs, Settings(api_only=True)) as cluster:
-        await kubectl(cluster, "apply", "-f", str(CRDS))
+    async with with_crds(programs) as cluster:
         yield cluster
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(cluster: ControlPlane) -> AsyncIterator[Client]:
-    clock = SystemClock()
-    client = Client(await connect(cluster.kubeconfig, None, {}, clock), clock)
-
-    async def is_served() -> bool:
-        try:
-            for kind in (POLICIES, DRAINS):
-                await raw(client, "GET", kind.collection())
-        except NotFound:
-            return False
-        return True
-
-    try:
-        await eventually(is_served)
+    async with client_of(cluster, (kind.collection() for kind in (POLICIES, DRAINS))) as client:
         yield client
-    finally:
-        await client.close()
-
-
-async def told(cluster: ControlPlane, *arguments: str, text: str = "") -> tuple[int, str]:
-    process = await asyncio.create_subprocess_exec(
-        cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", *arguments, stdin=PIPE, stdout=PIPE, stderr=STDOUT
-    )
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        said, _ = await process.communicate(text.encode())
-    assert process.returncode is not None
-    return process.returncode, said.decode()
-
-
-async def kubectl(cluster: ControlPlane, *arguments: str, text: str = "") -> str:
-    code, said = await told(cluster, *arguments, text=text)
-    assert code == 0, said
-    return said
 
 
 async def refusal(client: Client, kind: Kind[Unstructured], body: dict[str, Any]) -> str:

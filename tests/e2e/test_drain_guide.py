@@ -1,10 +1,7 @@
 """What the guide to drains tells people to do, on a real API server: its policies are taken, and an approval works."""
 
-import asyncio
-from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -13,58 +10,29 @@ from defib.clock import SystemClock
 from defib.console.approval import grant_drain
 from defib.console.session import NotDone
 from defib.kube.client import Client, Merge
-from defib.kube.errors import NotFound
-from defib.kube.http import connect
 from defib.kube.kinds import NODES, unstructured
 from defib.model.node_drain import APPROVED_UNTIL
 from testbed.cluster import ControlPlane
 from testbed.programs import Programs
-from testbed.settings import Settings
-from tests.contract.api_server.steps import eventually, raw
+from tests.e2e.crd_cluster import client_of, kubectl, with_crds
 from tests.unit.test_drain_guide import GUIDES, blocks
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(60, func_only=True), pytest.mark.asyncio(loop_scope="module")]
 
-PATIENCE_SECONDS = 20.0
-CRDS = Path(__file__).parents[2] / "deploy/crds"
 POLICIES = unstructured("defib.dev", "v1alpha1", "drainpolicies", "DrainPolicy", namespaced=False)
 DRAINS = unstructured("defib.dev", "v1alpha1", "nodedrains", "NodeDrain", namespaced=False)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(programs: Programs) -> AsyncIterator[ControlPlane]:
-    async with ControlPlane(programs, Settings(api_only=True)) as cluster:
-        await kubectl(cluster, "apply", "-f", str(CRDS))
+    async with with_crds(programs) as cluster:
         yield cluster
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(cluster: ControlPlane) -> AsyncIterator[Client]:
-    client = Client(await connect(cluster.kubeconfig, None, {}, SystemClock()), SystemClock())
-
-    async def is_served() -> bool:
-        try:
-            for kind in (POLICIES, DRAINS):
-                await raw(client, "GET", kind.collection())
-        except NotFound:
-            return False
-        return True
-
-    try:
-        await eventually(is_served)
+    async with client_of(cluster, (kind.collection() for kind in (POLICIES, DRAINS))) as client:
         yield client
-    finally:
-        await client.close()
-
-
-async def kubectl(cluster: ControlPlane, *arguments: str) -> str:
-    process = await asyncio.create_subprocess_exec(
-        cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", *arguments, stdout=PIPE, stderr=STDOUT
-    )
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        said, _ = await process.communicate()
-    assert process.returncode == 0, said.decode()
-    return said.decode()
 
 
 async def test_every_policy_of_the_guides_is_taken(client: Client) -> None:

@@ -1,20 +1,15 @@
 """The kinds of pod failover on a real API server: what they take, what they refuse and how, what people see of them."""
 
-import asyncio
 import json
-from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import pytest_asyncio
 
-from defib.clock import SystemClock
 from defib.kube.client import Client, Merge
-from defib.kube.errors import Invalid, NotFound
-from defib.kube.http import connect
+from defib.kube.errors import Invalid
 from defib.kube.kinds import Kind, unstructured
 from defib.model.failover_policy import MOST_NODES, FailedNode, PolicyStatus, State
 from defib.model.health_check import StatusCondition
@@ -22,10 +17,10 @@ from defib.model.meta import Unstructured
 from defib.model.pod_failover import FailoverStatus
 from testbed.cluster import ControlPlane
 from testbed.programs import Programs
-from testbed.settings import Settings
 from tests.builders import T0
 from tests.check_corpus import Case, wanted
-from tests.contract.api_server.steps import eventually, raw
+from tests.contract.api_server.steps import raw
+from tests.e2e.crd_cluster import client_of, kubectl, told, with_crds
 from tests.failover_corpus import (
     BAD_POLICIES,
     BAD_REMEDIATIONS,
@@ -47,8 +42,6 @@ from tests.failover_corpus import (
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(60, func_only=True), pytest.mark.asyncio(loop_scope="module")]
 
-CRDS = Path(__file__).parents[2] / "deploy/crds"
-PATIENCE_SECONDS = 20.0
 PLACE = "default"
 
 
@@ -63,45 +56,14 @@ TEMPLATES = ours("podfailoverremediationtemplates", "PodFailoverRemediationTempl
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(programs: Programs) -> AsyncIterator[ControlPlane]:
-    async with ControlPlane(programs, Settings(api_only=True)) as cluster:
-        await kubectl(cluster, "apply", "-f", str(CRDS))
+    async with with_crds(programs) as cluster:
         yield cluster
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(cluster: ControlPlane) -> AsyncIterator[Client]:
-    clock = SystemClock()
-    client = Client(await connect(cluster.kubeconfig, None, {}, clock), clock)
-
-    async def is_served() -> bool:
-        try:
-            for kind in (POLICIES, REMEDIATIONS, TEMPLATES):
-                await raw(client, "GET", kind.collection(PLACE))
-        except NotFound:
-            return False
-        return True
-
-    try:
-        await eventually(is_served)
+    async with client_of(cluster, (kind.collection(PLACE) for kind in (POLICIES, REMEDIATIONS, TEMPLATES))) as client:
         yield client
-    finally:
-        await client.close()
-
-
-async def told(cluster: ControlPlane, *arguments: str, text: str = "") -> tuple[int, str]:
-    process = await asyncio.create_subprocess_exec(
-        cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", *arguments, stdin=PIPE, stdout=PIPE, stderr=STDOUT
-    )
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        said, _ = await process.communicate(text.encode())
-    assert process.returncode is not None
-    return process.returncode, said.decode()
-
-
-async def kubectl(cluster: ControlPlane, *arguments: str, text: str = "") -> str:
-    code, said = await told(cluster, *arguments, text=text)
-    assert code == 0, said
-    return said
 
 
 async def refusal(client: Client, kind: Kind[Unstructured], body: dict[str, Any]) -> str:

@@ -1,20 +1,15 @@
 """The kinds of power cycling on a real API server: what they take, what they refuse and how, what people see of them."""
 
-import asyncio
 import json
-from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import pytest_asyncio
 
-from defib.clock import SystemClock
 from defib.kube.client import Client, Merge
-from defib.kube.errors import Invalid, NotFound
-from defib.kube.http import connect
+from defib.kube.errors import Invalid
 from defib.kube.kinds import NODE_INCIDENTS, unstructured
 from defib.model.fence_readiness import NOT_READY_MAX, WHY_MAX, FenceStatus, NotReadyNode
 from defib.model.health_check import StatusCondition
@@ -36,15 +31,14 @@ from defib.model.power_cycle import PowerCycleStatus
 from defib.model.saved import Saved
 from testbed.cluster import ControlPlane
 from testbed.programs import Programs
-from testbed.settings import Settings
 from tests.builders import MINUTE, T0
-from tests.contract.api_server.steps import eventually, raw
+from tests.contract.api_server.steps import raw
+from tests.e2e.crd_cluster import client_of, kubectl, with_crds
 from tests.power_cycle_corpus import BAD, EVERYTHING, GOOD, LOGINS, a_remediation, a_template, minimal, powered
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(60, func_only=True), pytest.mark.asyncio(loop_scope="module")]
 
-CRDS = Path(__file__).parents[2] / "deploy/crds"
-PATIENCE_SECONDS = 20.0
+PLURALS = ("powercycleremediations", "powercycleremediationtemplates", "nodeincidents")
 PLACE = "default"
 REMEDIATIONS = unstructured("defib.dev", "v1alpha1", "powercycleremediations", "PowerCycleRemediation", namespaced=True)
 TEMPLATES = unstructured(
@@ -61,39 +55,14 @@ CAUSE = {
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(programs: Programs) -> AsyncIterator[ControlPlane]:
-    async with ControlPlane(programs, Settings(api_only=True)) as cluster:
-        await kubectl(cluster, "apply", "-f", str(CRDS))
+    async with with_crds(programs) as cluster:
         yield cluster
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(cluster: ControlPlane) -> AsyncIterator[Client]:
-    clock = SystemClock()
-    client = Client(await connect(cluster.kubeconfig, None, {}, clock), clock)
-
-    async def is_served() -> bool:
-        try:
-            for plural in ("powercycleremediations", "powercycleremediationtemplates", "nodeincidents"):
-                await raw(client, "GET", f"/apis/defib.dev/v1alpha1/{plural}")
-        except NotFound:
-            return False
-        return True
-
-    try:
-        await eventually(is_served)
+    async with client_of(cluster, (f"/apis/defib.dev/v1alpha1/{plural}" for plural in PLURALS)) as client:
         yield client
-    finally:
-        await client.close()
-
-
-async def kubectl(cluster: ControlPlane, *arguments: str) -> str:
-    process = await asyncio.create_subprocess_exec(
-        cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", *arguments, stdout=PIPE, stderr=STDOUT
-    )
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        said, _ = await process.communicate()
-    assert process.returncode == 0, said.decode()
-    return said.decode()
 
 
 async def complaint(client: Client, spec: Any) -> str:
