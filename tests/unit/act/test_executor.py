@@ -15,7 +15,7 @@ from defib.kube.kinds import LEASES, Kind
 from defib.model.action import Action, EndRemediation, HoldLock, MovePod, TellEvent, WriteStatus
 from defib.model.failure import Failure
 from defib.model.health_check import KindRef
-from defib.model.mandate import Mandate
+from defib.model.mandate import Mandate, Nobody
 from defib.model.meta import Resource
 from defib.simulate.faults import Fault, Hang, LoseAnswer, LoseRequest, Refuse, Slow
 from defib.simulate.virtual_time import START
@@ -520,6 +520,19 @@ def test_news_waits_while_remediations_stand_in_line_and_none_is_lost() -> None:
         assert (len(stage.foos()), len(stage.objects("events"))) == (6, 8)
 
     act(scenario, Terms(at_once=4))
+
+
+def test_it_is_known_whether_others_start_what_is_not_ours_to_start() -> None:
+    async def scenario(stage: Stage, executor: Executor) -> None:
+        start = stage.start()
+        executor.carry_out([start], Nobody())
+        assert (executor.others_start, executor.underway) == (True, ())
+        executor.carry_out([start], FOR_EVER)
+        assert not executor.others_start
+        executor.carry_out([news()], Nobody())
+        assert not executor.others_start
+
+    act(scenario)
 
 
 def test_news_survives_a_short_outage() -> None:
