@@ -26,9 +26,7 @@ class Protecting(msgspec.Struct, frozen=True):
 class Budgets(msgspec.Struct, frozen=True, kw_only=True):
     """Sorted by a label that a pod must have: with hundreds of budgets, nobody could ask all of them for each pod."""
 
-    by_label: Mapping[
-        str, Mapping[Label, tuple[Protecting, ...]]
-    ] = {}  # in each namespace; `NO_LABEL`: it asks for none
+    by_label: Mapping[str, Mapping[Label, tuple[Protecting, ...]]] = {}  # in each namespace; `NO_LABEL` asks for none
     unseen: str = ""  # why nobody knows which there are
     items: Mapping[str, Unstructured] = {}  # of which this was made
     read: Mapping[str, Protecting] = {}  # each of them, understood

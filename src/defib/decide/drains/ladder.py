@@ -144,9 +144,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime | None = None
     finalizers: tuple[str, ...] = ()  # to be removed
     to_read: tuple[ReadClaim, ...] = ()
-    refused_since: datetime | None = (
-        None  # of an eviction: its budgets do not allow it, and it was asked for first then
-    )
+    refused_since: datetime | None = None  # when an eviction was first asked for that its budgets do not allow
 
     def is_due(self, now: datetime) -> bool:
         return self.rung is not None and self.at is not None and self.at < now
@@ -169,9 +167,8 @@ def _of_staying(case: Case) -> Step:
         moments.append((schedule.evicts_at, Strategy.DELETE))
     if moments:
         at, strategy = min(moments)
-        is_last = (
-            delete_at is not None and delete_at < case.now
-        )  # before they are passed over, they are asked once more
+        # Before they are passed over, budgets are asked once more.
+        is_last = delete_at is not None and delete_at < case.now
         since = None if is_last else _refused_since(case)
         return Step(rung=Rung.EVICT, strategy=strategy, at=at, why=_why_evicted(case), refused_since=since)
     return Step(why=_switched_off(case.deleted_by[0]))
