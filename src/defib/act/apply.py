@@ -3,6 +3,7 @@
 What the world refuses is a KubeError; that the world has changed is an ordinary end. Nothing here decides.
 """
 
+import asyncio
 import hashlib
 from datetime import UTC, datetime
 from typing import Any
@@ -159,10 +160,9 @@ async def end_remediation(means: Means, action: EndRemediation, mandate: Mandate
     ref = await means.address(target.kind, target.name, target.namespace)
     if ref is None:
         return Stale(f"{target.kind} has another scope now")
-    if why := await why_owned(means, target, ref) if action.is_leftover else await why_edited(means, action):
-        return Stale(why)
-    node = await means.live(NODES.at(action.node))
-    if why := why_not_over(node, action):
+    why_not = why_owned(means, target, ref) if action.is_leftover else why_edited(means, action)
+    stands, node = await asyncio.gather(why_not, means.live(NODES.at(action.node)))  # many nodes may come back at once
+    if why := stands or why_not_over(node, action):
         return Stale(why)
     if why := means.forbids(mandate):
         return Withheld(why)

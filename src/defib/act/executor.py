@@ -37,6 +37,7 @@ from defib.model.action import (
     DeleteAttachment,
     DeleteMachine,
     DeleteNode,
+    EndRemediation,
     FreePod,
     MovePod,
     ReadClaim,
@@ -57,6 +58,7 @@ log = structlog.get_logger("act")
 
 TELLERS = 4  # Event objects must not take the place of remediations, however many there are
 UNTOLD_MAX = 1000
+MANY_AT_ONCE = 8  # remediations that begin or end; one or two may hang, and must not keep what happened from being told
 TELLING_TRIES = 5
 NEWS_SECONDS = 1.0
 # Nobody decides by what these leave behind, so whoever comes next need not wait for them.
@@ -259,8 +261,11 @@ class Executor:
 
     @property
     def _may_tell(self) -> bool:
-        """Requests are limited, and those of remediations that wait in line go first, unless there is too much to tell."""
-        return not self.has_a_line or len(self._untold) > UNTOLD_MAX // 2
+        """The API server's time goes to remediations first, while there are many of them, unless there is too much to tell."""
+        if len(self._untold) > UNTOLD_MAX // 2:
+            return True
+        moving = sum(isinstance(action, StartRemediation | EndRemediation) for action in self._underway.values())
+        return not self.has_a_line and moving <= MANY_AT_ONCE
 
     @property
     def underway(self) -> tuple[Action, ...]:

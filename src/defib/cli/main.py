@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from defib import __version__
+from defib.cli.lean import without
 from defib.cli.options import Length, output_option, settings_from, settings_options
 from defib.config import BadSettings
 
@@ -52,7 +53,8 @@ def run(**flags: str | None) -> None:
     \b
     Exit codes: 0 stopped as asked; 1 it cannot run, one line says why; 2 the settings are wrong.
     """  # noqa: D301  see cli
-    from defib.cli.run import run_operator
+    with without("rich"):  # structlog brings it along where it is there: some MiB in each replica, for nothing
+        from defib.cli.run import run_operator
 
     run_operator(settings_from(flags))
 
@@ -322,7 +324,8 @@ def elect(command: tuple[str, ...], lost_grace: float, stop_grace: float, **flag
     1 it cannot take part, one line says why; 2 the settings are wrong; 126 COMMAND cannot be run;
     127 there is no such COMMAND.
     """  # noqa: D301  see cli
-    from defib.cli.elect import run_elected
+    with without("rich"):
+        from defib.cli.elect import run_elected
 
     return run_elected(settings_from(flags), command, lost_grace, stop_grace)
 

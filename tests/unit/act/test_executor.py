@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from defib.act.executor import UNTOLD_MAX, Executor, Terms
+from defib.act.executor import MANY_AT_ONCE, UNTOLD_MAX, Executor, Terms
 from defib.act.outcome import Done, Failed, Held, Stale, Withheld
 from defib.kube.kinds import LEASES, Kind
 from defib.model.action import Action, EndRemediation, HoldLock, MovePod, TellEvent, WriteStatus
@@ -520,6 +520,32 @@ def test_news_waits_while_remediations_stand_in_line_and_none_is_lost() -> None:
         assert (len(stage.foos()), len(stage.objects("events"))) == (6, 8)
 
     act(scenario, Terms(at_once=4))
+
+
+def test_news_waits_while_many_remediations_end_at_once_and_a_few_that_hang_do_not_hold_it_up() -> None:
+    async def scenario(stage: Stage, executor: Executor) -> None:
+        ends: list[Action] = []
+        for number in range(MANY_AT_ONCE + 1):
+            stage.add_node(f"w{number}", ready="True")
+            ends.append(stage.end(stage.put_foo(f"w{number}", node=f"w{number}"), node=f"w{number}"))
+        stage.fault(Fault(effect=Slow(seconds=5), resource="nodes"))
+        executor.carry_out(ends, FOR_EVER)
+        executor.tell([news()], FOR_EVER)
+        await seconds(4)
+        assert stage.objects("events") == []
+        await seconds(2)
+        assert (stage.foos(), len(stage.objects("events"))) == ([], 1)
+
+    act(scenario)
+
+    async def few(stage: Stage, executor: Executor) -> None:
+        stage.fault(Fault(effect=Hang(), resource="nodes"))
+        executor.carry_out(sick_nodes(stage, MANY_AT_ONCE), FOR_EVER)
+        executor.tell([news()], FOR_EVER)
+        await seconds(1)
+        assert len(stage.objects("events")) == 1
+
+    act(few)
 
 
 def test_it_is_known_whether_others_start_what_is_not_ours_to_start() -> None:

@@ -1,5 +1,8 @@
 """The command line's manners: help, names, and one line for what is wrong."""
 
+import subprocess
+import sys
+
 import pytest
 
 from defib import __version__
@@ -77,3 +80,22 @@ def test_what_is_hostile_in_a_complaint_is_shown_and_not_obeyed(capsys: pytest.C
     _, _, err = said(capsys, "run", "--config", "\x1b[2J\nsecond line")
     assert "\x1b" not in err
     assert err.count("\n") == 1
+
+
+def test_the_operator_does_not_carry_what_only_terminals_need() -> None:
+    loads = """
+import sys
+from defib.cli.lean import without
+with without("rich"):
+    import defib.cli.run
+import defib.cli.why
+print(sorted({"defib.cli.run", "rich"} & set(sys.modules)))
+with without("rich"):
+    import rich
+"""
+    told = subprocess.run([sys.executable, "-c", loads], capture_output=True, text=True, timeout=60, check=True)
+    assert told.stdout.strip() == "['defib.cli.run', 'rich']"  # which those commands find that do need it
+    early = loads.replace("import defib.cli.why\n", "")
+    told = subprocess.run([sys.executable, "-c", early], capture_output=True, text=True, timeout=60, check=False)
+    assert told.stdout.strip() == "['defib.cli.run']"
+    assert "ModuleNotFoundError" in told.stderr
