@@ -5,7 +5,6 @@ Observing, deciding and acting know nothing of each other; they meet here.
 
 import asyncio
 from collections import deque
-from datetime import datetime
 from typing import Any, NoReturn
 
 import msgspec
@@ -17,7 +16,7 @@ from defib.announcements import Announcements
 from defib.clock import Clock
 from defib.config import Settings
 from defib.coordinate.leadership import Alone, Leadership
-from defib.decide.changes import Change, What, changes
+from defib.decide.changes import What, changes
 from defib.decide.defaults import NotNeeded, NotPossible, default_check, news_of
 from defib.decide.doubt import brake_reason
 from defib.decide.fencing.obstacles import waits_for_another
@@ -56,6 +55,7 @@ from defib.observe.remediators import Remediators
 from defib.observe.steadiness import Steadiness
 from defib.observe.trigger import SETTLE_MAX_SECONDS, Trigger
 from defib.observe.watch import Patience
+from defib.picture import STORY_LENGTH, Picture, Told
 from defib.power.registry import Drivers
 from defib.rules_of import rules_of
 from defib.telemetry.metrics import Metrics
@@ -68,7 +68,6 @@ FINISH_SECONDS = 10.0  # what was begun has this long to end before the lock is 
 CATCH_UP_SECONDS = 10.0
 ASIDE_PAUSE_SECONDS = 600.0
 ASIDE_BLIND_SECONDS = 60.0  # whoever leads and sees nothing is in the way of those who do
-STORY_LENGTH = 100
 SETTLE_PASSES = 3.0  # after a change others get so many times the length of a pass: it is a quarter of the time at most
 DEFAULT_CHECK_ADVICE = (
     "kubectl apply -f deploy/crds -f deploy/operator.yaml, start Defib again, or write a NodeHealthCheck"
@@ -77,21 +76,6 @@ DEFAULT_CHECK_ADVICE = (
 
 class StartFailed(Exception):
     """The operator cannot start. `str()` is one line that says why and what to do."""
-
-
-class Told(msgspec.Struct, frozen=True):
-    """A change, and when we saw it."""
-
-    at: datetime
-    change: Change
-
-
-class Picture(msgspec.Struct, frozen=True):
-    """What the operator sees and thinks, for whoever looks at it: probes, the demo, later the dashboard."""
-
-    cluster: Cluster
-    plan: Plan = NOTHING
-    story: tuple[Told, ...] = ()
 
 
 class Operator:
@@ -219,7 +203,7 @@ class Operator:
         self._has_seen_all = self._has_seen_all or cluster.complete
         plan = self._decide(cluster) if self._has_seen_all else NOTHING
         self._step_aside(cluster)
-        self.picture = Picture(cluster, plan, tuple(self._story))
+        self.picture = Picture(cluster, plan, self._own, tuple(self._story))
         self._stand()
         self._gauges.show(cluster, plan, self._own)
         self._last_pass = self._clock.monotonic()

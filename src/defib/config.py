@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 
-from defib.election_settings import ElectionSettings
 from defib.forms import (
     ANY_HOST,
     NAMESPACE,
@@ -30,6 +29,7 @@ from defib.forms import (
     Share,
     duration,
 )
+from defib.people_settings import PeopleSettings
 
 PREFIX = "DEFIB_"
 FILE_VARIABLE = "DEFIB_CONFIG"
@@ -47,7 +47,7 @@ PROOFS = ("A", "B", "C", "D", "None")
 SERVABLE = ("machine-annotation", "metal3-remediation", "machine-health-check")
 
 
-class Settings(ElectionSettings, frozen=True, kw_only=True):
+class Settings(PeopleSettings, frozen=True, kw_only=True):
     """Everything that can be chosen about a running operator."""
 
     kubeconfig: Annotated[

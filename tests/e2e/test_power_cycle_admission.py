@@ -131,7 +131,7 @@ async def apply(cluster: ControlPlane) -> None:
 async def give_rights(admin: Client) -> None:
     await admin.create(NAMESPACES, {"metadata": {"name": PLACE}})
     await admin.create(ROLES, CHANGES_THINGS)
-    for role, names in (("changes-things", (ALICE, BOB, OPENSHIFT)), ("defib-confirm-off", (ALICE,))):
+    for role, names in (("changes-things", (ALICE, BOB, OPENSHIFT)), ("defib-confirm-down", (ALICE,))):
         await admin.create(EVERYWHERE, binding(role, *names))
     await admin.create(IN_ONE_PLACE, binding("defib-remediate-machines", ALICE), namespace=PLACE)
     await admin.create(IN_ONE_PLACE, binding("defib-power-cycle", ALICE), namespace="defib-system")

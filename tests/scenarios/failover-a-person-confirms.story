@@ -10,7 +10,7 @@ check workers max-unhealthy 49% after 2s with failover
 at 2s   hang node of db-0
         expect remediation of that node by failover within 10s
         expect pods web Ready 3 elsewhere within 10s
-        expect incident that node NeedsPerson says "defib confirm-off" within 15s
+        expect incident that node NeedsPerson says "defib confirm-down" within 15s
         expect never pod db-0 Ready elsewhere for 10s
         power off that node
         confirm that node off by anna

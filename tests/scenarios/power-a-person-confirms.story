@@ -8,7 +8,7 @@ template power power.driver=manual
 check workers max-unhealthy 49% after 2s with power
 
 at 2s   hang node of db-0
-        expect incident that node NeedsPerson says "defib confirm-off" within 15s
+        expect incident that node NeedsPerson says "defib confirm-down" within 15s
         expect never pod db-0 Ready elsewhere for 30s
         power off that node
         confirm that node off by anna

@@ -12,7 +12,7 @@ check workers max-unhealthy 49% after 2s escalates failover 60s then power 10m
 at 2s   hang node of db-0
         expect remediation of that node by failover within 10s
         expect pods web Ready 3 elsewhere within 10s
-        expect incident that node NeedsPerson says "defib confirm-off" within 5s
+        expect incident that node NeedsPerson says "defib confirm-down" within 5s
         expect never pod db-0 Ready elsewhere for 30s
         expect machine that node on
         expect remediation of that node by power within 60s

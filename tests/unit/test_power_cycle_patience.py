@@ -25,7 +25,7 @@ def on_stage(scene: Scene) -> None:
     run(main, limit=timedelta(hours=4))
 
 
-async def _confirm_off(stage: Stage) -> None:
+async def _confirm_down(stage: Stage) -> None:
     """A person has switched it off, and says so."""
     stage.machines[VICTIM].set_power(False)
     said = {"by": "ann@example.com", "at": stage.clock.now().isoformat()}
@@ -53,7 +53,7 @@ def test_a_person_may_take_all_the_time_in_the_world() -> None:
             before = len(life.deeds)
             await stage.until(lambda: False, TEN_MINUTES)
             assert (stage.phase, len(life.deeds) - before) == (Phase.NEEDS_PERSON, 0)
-            await _confirm_off(stage)
+            await _confirm_down(stage)
             assert await stage.until(lambda: stage.reason == "WaitsForPowerOn", 60)
             await stage.until(lambda: False, TEN_MINUTES)
             stage.machines[VICTIM].set_power(True)
@@ -73,7 +73,7 @@ def test_what_a_person_confirmed_counts_for_one_attempt_only() -> None:
         machine.bmc.suffer(Claims(on=True), IgnoresCommands(times=1000))
         async with stage.operator():
             assert await stage.until(lambda: stage.phase == Phase.POWERING_OFF, 60)
-            await _confirm_off(stage)
+            await _confirm_down(stage)
             assert await stage.until(lambda: stage.phase == Phase.RETURNING, 120)
             node.partition()  # it starts, and nobody hears of it
             machine.set_power(True)

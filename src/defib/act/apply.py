@@ -3,7 +3,6 @@
 What the world refuses is a KubeError; that the world has changed is an ordinary end. Nothing here decides.
 """
 
-import asyncio
 import hashlib
 from datetime import UTC, datetime
 from typing import Any
@@ -26,7 +25,7 @@ from defib.act.fencing import (
 from defib.act.leftovers import collect, why_owned
 from defib.act.locks import take_lock
 from defib.act.machines import ask_for_power_cycle, remediate_machine, replace_machine
-from defib.act.means import REQUEST_SECONDS, Means
+from defib.act.means import REQUEST_SECONDS, Means, side_by_side
 from defib.act.outcome import Done, Failed, Held, Outcome, Stale, Withheld
 from defib.act.pod_failover import move_pod, read_claim, report_remediation, set_finalizers
 from defib.act.power import check_power, read_power, switch_power
@@ -161,7 +160,7 @@ async def end_remediation(means: Means, action: EndRemediation, mandate: Mandate
     if ref is None:
         return Stale(f"{target.kind} has another scope now")
     why_not = why_owned(means, target, ref) if action.is_leftover else why_edited(means, action)
-    stands, node = await asyncio.gather(why_not, means.live(NODES.at(action.node)))  # many nodes may come back at once
+    stands, node = await side_by_side(why_not, means.live(NODES.at(action.node)))  # many nodes may come back at once
     if why := stands or why_not_over(node, action):
         return Stale(why)
     if why := means.forbids(mandate):

@@ -1,7 +1,8 @@
 """What every action is done with: the API server, the time, and whoever must be asked or told on the way."""
 
-from collections.abc import Callable
-from typing import Any
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,6 +20,8 @@ from defib.power.registry import Drivers
 REQUEST_SECONDS = 10.0  # so that an action has time left to look what became of a request without an answer
 
 Note = Callable[[Kind[Any], Any], object]
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 class Means(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,3 +72,13 @@ class Means(msgspec.Struct, frozen=True, kw_only=True):
     def forbids_start(self, mandate: Mandate) -> str:
         """Why no remediation may begin; empty when one may."""
         return self.forbids(mandate) or self.stop()
+
+
+async def side_by_side(one: Coroutine[Any, Any, A], other: Coroutine[Any, Any, B]) -> tuple[A, B]:
+    """What two reads say. When one fails the other is given up, and the error is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            first, second = group.create_task(one), group.create_task(other)
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from errors
+    return first.result(), second.result()

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import msgspec
 
-from defib.app import STORY_LENGTH, Operator
+from defib.app import Operator
 from defib.cli.demo_story import KUBERNETES, POWER, Spoken, deeds, pods_said
 from defib.cli.demo_view import Outage, Pace, Scene
 from defib.clock import Clock
@@ -21,6 +21,7 @@ from defib.model import medik8s
 from defib.model.duration import read_duration
 from defib.model.pod_failover import DEFAULT_CHECK
 from defib.model.verdict import State
+from defib.picture import STORY_LENGTH
 from defib.simulate.cluster import SimulatedCluster
 from defib.simulate.kinds.crds import DEFINITIONS
 from defib.simulate.store import ADDED, Change, Object

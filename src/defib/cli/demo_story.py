@@ -5,13 +5,13 @@ from datetime import datetime
 
 import msgspec
 
-from defib.app import Picture, Told
 from defib.decide.changes import Change, What
 from defib.decide.plan import Plan
 from defib.model import medik8s
 from defib.model.cluster import Cluster
 from defib.model.pod_failover import REMEDIATION, FailoverStatus, read_failover_status
 from defib.model.verdict import State, Verdict
+from defib.picture import Picture, Told
 from defib.telemetry.log import printable
 
 POWER, KUBERNETES, DEFIB = "power", "kube", "defib"

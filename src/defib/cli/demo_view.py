@@ -10,12 +10,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from defib.app import Picture
 from defib.cli.demo_story import DEFIB, POWER, Spoken, changes_told, pods_said
 from defib.decide.explain import explain
 from defib.model.node import Node
 from defib.model.pod_failover import REMEDIATION, read_failover_status
 from defib.model.verdict import State, Verdict
+from defib.picture import Picture
 from defib.telemetry.log import printable
 
 HONESTY = "Defib moves the pods. The machine it leaves alone: power returns by itself."

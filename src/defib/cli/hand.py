@@ -1,4 +1,4 @@
-"""`defib pause`, `resume`, `approve` and `confirm-off`: what a person tells the cluster. Each says what is now so."""
+"""`defib pause`, `resume`, `approve` and `confirm-down`: what a person tells the cluster. Each says what is now so."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -29,8 +29,8 @@ def approve_drain_of(node: str, seconds: float, settings: Settings) -> None:
     _tell(approval.approve_drain(node, timedelta(seconds=seconds), settings))
 
 
-def confirm_node_off(node: str, settings: Settings) -> None:
-    _tell(confirmation.confirm_off(node, settings))
+def confirm_node_down(node: str, settings: Settings) -> None:
+    _tell(confirmation.confirm_down(node, settings))
 
 
 def _tell(work: Coroutine[Any, Any, str]) -> None:

@@ -12,6 +12,9 @@ from defib.forms import Duration
 
 Command = Callable[..., Any]
 
+# What the answer depends on, besides the cluster: the operator's own settings, as far as they are about deciding.
+DECIDING = ("kubeconfig", "context", "namespace", "lock_namespace", "brake", "upgrade_signals", "upgrade_limit")
+
 
 def settings_options(*keys: str) -> Callable[[Command], Command]:
     """The flags of these settings, or of all, from the table of settings."""

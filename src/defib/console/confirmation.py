@@ -12,7 +12,7 @@ from defib.model.incident import NodeIncident, Phase
 _AWAITED = (Phase.POWERING_OFF, Phase.NEEDS_PERSON)
 
 
-async def confirm_off(node: str, settings: Settings) -> str:
+async def confirm_down(node: str, settings: Settings) -> str:
     """One line that says what is now so. Raises NotDone."""
     async with connected(settings, SystemClock()) as session:
         return await confirm(node, session.client, session.clock)

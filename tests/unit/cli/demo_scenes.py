@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from defib.app import Picture, Told
 from defib.cli.demo_view import Outage, Pace, Scene
 from defib.decide.census import take_census
 from defib.decide.check_plan import CheckPlan, Known
@@ -16,6 +15,7 @@ from defib.model.meta import Meta, Unstructured
 from defib.model.node import Lease, LeaseSpec, Node
 from defib.model.pod_failover import REMEDIATION
 from defib.model.verdict import State, Verdict
+from defib.picture import Picture, Told
 from tests.builders import SECOND, T0, a_cluster, a_node
 
 CHECK = "nhc"
@@ -57,7 +57,7 @@ def a_picture(
         verdicts={verdict.node: verdict for verdict in verdicts},
         census=take_census(check, cluster.nodes, None),
     )
-    return Picture(cluster, Plan(checks={CHECK: plan}), told)
+    return Picture(cluster, Plan(checks={CHECK: plan}), story=told)
 
 
 def _heartbeats(cluster: Cluster, age: timedelta) -> dict[str, Lease]:

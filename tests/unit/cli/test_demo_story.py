@@ -2,10 +2,10 @@
 
 import pytest
 
-from defib.app import Told
 from defib.cli.demo_story import changes_told, deeds
 from defib.decide.changes import Change, What
 from defib.model.verdict import State, Verdict
+from defib.picture import Told
 from tests.builders import SECOND, T0, a_node
 from tests.unit.cli.demo_scenes import NAMES, a_picture, a_remediation, a_verdict
 

@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from defib.app import Picture, Told
 from defib.cli.demo_story import POWER, Spoken
 from defib.cli.demo_view import HONESTY, Outage, Scene, connect_hint, happening, screen, story
 from defib.decide.changes import Change, What
 from defib.decide.plan import NOTHING
 from defib.model.cluster import Blindness
 from defib.model.verdict import State, Verdict
+from defib.picture import Picture, Told
 from tests.builders import SECOND, T0, a_node
 from tests.unit.cli.demo_scenes import NAMES, a_picture, a_remediation, a_scene, a_verdict, an_outage
 

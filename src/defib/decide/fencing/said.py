@@ -117,7 +117,7 @@ def _needs_person(case: Case) -> Obstacle:
     """What it says stays: it is about what failed, which nothing here knows any more."""
     status = case.status
     if case.is_by_hand and status.proof is None and Grade.PERSON in case.policy.accepts:
-        how = f"switch it off, make sure that it is, and say so: defib confirm-off {case.order.name}"
+        how = f"switch it off, make sure that it is, and say so: defib confirm-down {case.order.name}"
         return Obstacle("WaitsForConfirmation", f"only a person can switch this machine; {how}")
     if case.is_by_hand:
         return Obstacle("WaitsForPowerOn", "only a person can switch this machine; switch it on again")

@@ -121,7 +121,7 @@ def test_a_machine_without_a_way_to_its_power_is_told_why() -> None:
 
 def test_who_is_to_confirm_is_told_how() -> None:
     so = said(a_case(Phase.NEEDS_PERSON, order=an_order(path=BY_HAND)))
-    assert "defib confirm-off n1" in so.message
+    assert "defib confirm-down n1" in so.message
 
 
 def test_nobody_is_asked_for_a_confirmation_that_would_not_count() -> None:
