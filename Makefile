@@ -73,8 +73,8 @@ setup: $(READY) ## Make the virtual environment (the others do it by themselves)
 
 .PHONY: lock
 lock: $(READY) ## Write the locked dependencies anew
-	$(COMPILE) --extra ipmi --extra tooz -o requirements.lock
-	$(COMPILE) --extra tooz --group dev -o requirements-dev.lock
+	$(COMPILE) --extra ipmi --extra otel --extra tooz -o requirements.lock
+	$(COMPILE) --extra otel --extra tooz --group dev -o requirements-dev.lock
 	echo 'hatchling>=1.27' | $(LOCK) --constraint requirements-dev.lock -o requirements-build.lock -
 	$(COMPILE) --group bench -o requirements-bench.lock
 
