@@ -1,26 +1,25 @@
-"""Scenes of the demo for tests: `a_picture(a_node("n1"), a_verdict("n1", State.SUSPECT))`."""
+"""Moments of the demo for tests: `shown(a_picture(a_node("n1"), verdicts=(a_verdict("n1", State.SUSPECT),)))`."""
 
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from defib.cli.demo_view import Outage, Pace, Scene
+from defib.cli.demo.view import Shown
 from defib.decide.census import take_census
 from defib.decide.check_plan import CheckPlan, Known
 from defib.decide.plan import Plan
-from defib.model.cluster import Cluster, Served
+from defib.model.cluster import Cluster
 from defib.model.health_check import Check, CheckStatus, NodeHealthCheck
-from defib.model.meta import Meta, Unstructured
+from defib.model.incident import INCIDENTS, IncidentSpec, IncidentStatus, NodeIncident, Phase
+from defib.model.meta import Meta
 from defib.model.node import Lease, LeaseSpec, Node
-from defib.model.pod_failover import REMEDIATION
 from defib.model.verdict import State, Verdict
 from defib.picture import Picture, Told
 from tests.builders import SECOND, T0, a_cluster, a_node
 
 CHECK = "nhc"
 NAMES = [f"zone-{zone}-{number}" for zone in "abc" for number in (1, 2, 3)]
-PACE = Pace(speed=10, grace_seconds=5, patience_seconds=3, toleration_seconds=30)
 
 
 def a_verdict(
@@ -29,15 +28,18 @@ def a_verdict(
     return Verdict(node=node, check=CHECK, state=state, reason=reason or state.value, message=message, since=since)
 
 
-def a_remediation(node: str, *, moved: int, succeeded: str = "True") -> Unstructured:
-    status: dict[str, Any] = {"node": node, "moved": moved, "conditions": [{"type": "Succeeded", "status": succeeded}]}
-    return Unstructured(metadata=Meta(name=f"{node}-1", namespace="d", uid=f"uid-{node}"), status=status)
+def an_incident(node: str, phase: Phase, message: str = "so it is") -> NodeIncident:
+    return NodeIncident(
+        metadata=Meta(name=node, uid=f"uid-{node}"),
+        spec=IncidentSpec(node=node),
+        status=IncidentStatus(phase=phase, message=message),
+    )
 
 
 def a_picture(
     *nodes: Node,
     verdicts: tuple[Verdict, ...] = (),
-    remediations: tuple[Unstructured, ...] = (),
+    incidents: tuple[NodeIncident, ...] = (),
     told: tuple[Told, ...] = (),
     silent: timedelta = SECOND,
 ) -> Picture:
@@ -46,8 +48,7 @@ def a_picture(
     cluster = msgspec.structs.replace(
         cluster,
         heartbeats=_heartbeats(cluster, silent),
-        kinds={REMEDIATION: Served("failovers", namespaced=True)},
-        others={"failovers": {item.key: item for item in remediations}},
+        others={INCIDENTS: {item.key: item for item in incidents}},
     )
     check = Check(name=CHECK)
     known = Known(item=NodeHealthCheck(metadata=Meta(name=CHECK)), check=check, status=CheckStatus())
@@ -65,29 +66,23 @@ def _heartbeats(cluster: Cluster, age: timedelta) -> dict[str, Lease]:
     return {f"kube-node-lease/{name}": Lease(metadata=Meta(name=name), spec=spec) for name in cluster.nodes}
 
 
-def a_scene(picture: Picture | None = None, *, outage: Outage | None = None) -> Scene:
+def shown(picture: Picture | None = None, **changes: Any) -> Shown:
     picture = picture or a_picture()
-    return Scene(
+    scene = Shown(
         now=T0,
         picture=picture,
         lines=(),
-        outage=outage,
+        caption="All is well: every node answers, every pod runs. Press a key, or wait for what happens next.",
+        playing="",
         pods=dict.fromkeys(picture.cluster.nodes, 2),
-        machines=9,
-        replicas=18,
-        pace=PACE,
+        power=dict.fromkeys(picture.cluster.nodes, True),
+        databases={"db-0": "zone-a-1", "db-1": "zone-b-1", "db-2": "zone-c-1"},
+        replicas=("defib-0", "defib-1"),
+        leader="defib-0",
+        speed=10,
+        grace_seconds=5,
+        keys=(("1", "A node hangs"), ("2", "A zone is lost"), ("3", "A drain hangs"), ("4", "The leader is killed")),
+        page="http://127.0.0.1:8080/",
         kubeconfig="/tmp/defib-demo-abcdefgh/kubeconfig",
     )
-
-
-def an_outage(
-    node: str, *, has_power: bool = False, served_after: float | None = None, by_defib: bool = True
-) -> Outage:
-    return Outage(
-        node=node,
-        since=T0 - 10 * SECOND,
-        pods=2,
-        has_power=has_power,
-        served_after_seconds=served_after,
-        by_defib=by_defib,
-    )
+    return msgspec.structs.replace(scene, **changes)

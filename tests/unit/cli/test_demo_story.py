@@ -2,12 +2,13 @@
 
 import pytest
 
-from defib.cli.demo_story import changes_told, deeds
+from defib.cli.demo.story import changes_told, deeds
 from defib.decide.changes import Change, What
+from defib.model.incident import Phase
 from defib.model.verdict import State, Verdict
 from defib.picture import Told
 from tests.builders import SECOND, T0, a_node
-from tests.unit.cli.demo_scenes import NAMES, a_picture, a_remediation, a_verdict
+from tests.unit.cli.demo_scenes import NAMES, a_picture, a_verdict, an_incident
 
 N1 = a_node("n1", ready="Unknown")
 SUSPECT = a_verdict("n1", State.SUSPECT, since=T0 + 3 * SECOND)
@@ -47,13 +48,14 @@ def test_a_verdict_that_stays_or_is_on_its_way_is_none(before: Verdict | None, a
     assert turned(before, after) == []
 
 
-def test_pods_are_told_once_when_the_remediation_has_moved_them() -> None:
-    at_work = a_picture(N1, remediations=(a_remediation("n1", moved=0, succeeded="Unknown"),))
-    done = a_picture(N1, remediations=(a_remediation("n1", moved=1),))
-    assert [line.text for line in deeds(at_work, done, T0)] == [
-        "deletes 1 pod of n1, so that others start elsewhere",
-    ]
-    assert list(deeds(done, a_picture(N1, remediations=(a_remediation("n1", moved=1),)), T0)) == []
+def test_each_step_of_a_power_cycle_is_one_line_in_the_words_of_its_incident() -> None:
+    looking = a_picture(N1, incidents=(an_incident("n1", Phase.LOOKING, "its power is read"),))
+    off = a_picture(N1, incidents=(an_incident("n1", Phase.POWERING_OFF, "it is on"),))
+    stuck = a_picture(N1, incidents=(an_incident("n1", Phase.NEEDS_PERSON, "it cannot be reached"),))
+    assert [line.text for line in deeds(a_picture(N1), looking, T0)] == ["n1 LookingAtPower: its power is read"]
+    assert [line.text for line in deeds(looking, off, T0)] == ["n1 PoweringOff: it is on"]
+    assert list(deeds(off, a_picture(N1, incidents=(an_incident("n1", Phase.POWERING_OFF, "still"),)), T0)) == []
+    assert [line.bad for line in deeds(off, stuck, T0)] == [True]
 
 
 def test_nodes_that_join_together_are_one_line() -> None:

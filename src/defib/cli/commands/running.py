@@ -6,7 +6,7 @@ import click
 
 from defib import __version__
 from defib.cli.lean import without
-from defib.cli.options import Length, settings_from, settings_options
+from defib.cli.options import Length, output_option, settings_from, settings_options
 
 
 @click.command()
@@ -56,9 +56,9 @@ def demo(seconds: float | None, seed: int, speed: float) -> None:
       defib demo
       defib demo --seconds 60 --speed 4
     """  # noqa: D301  see cli
-    from defib.cli.demo import run_demo
+    from defib.cli.demo.play import Wishes, run_demo
 
-    run_demo(seconds=seconds, seed=seed, speed=speed)
+    run_demo(Wishes(seconds=seconds, seed=seed, speed=speed))
 
 
 # Who takes part in which election, and what is logged of it.
@@ -130,18 +130,25 @@ def elect(command: tuple[str, ...], lost_grace: float, stop_grace: float, **flag
 
 @click.command()
 @click.option("--server", is_flag=True, help="Ask the cluster for its version too.")
+@output_option
 @settings_options("kubeconfig", "context")
-def version(server: bool, **flags: str | None) -> None:
+def version(server: bool, output: str, **flags: str | None) -> None:
     """Print the versions of Defib, Python and, if asked, the cluster.
 
     \b
     Examples:
       defib version
       kubectl defib version --server
+      defib version -o json
     """  # noqa: D301  see cli
-    click.echo(f"defib {__version__}")
-    click.echo(f"python {platform.python_version()}")
+    told = {"defib": __version__, "python": platform.python_version()}
     if server:
         from defib.cli.run import server_version
 
-        click.echo(f"server {server_version(settings_from(flags))}")
+        told["server"] = server_version(settings_from(flags))
+    if output == "text":
+        click.echo("\n".join(f"{name} {number}" for name, number in told.items()))
+        return
+    from defib.cli.output import encoded
+
+    click.echo(encoded(told, output))

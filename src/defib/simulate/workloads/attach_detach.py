@@ -34,6 +34,9 @@ class AttachDetach(Controller):
         self._unwanted: dict[str, float] = {}  # attachments nobody needs, and since when
         self._asked: dict[str, float] = {}  # attachments whose driver has not been heard, and since when
         self._leaving: dict[str, float] = {}  # volumes on their way out of a node, and since when
+        self._looks: dict[
+            tuple[str, float], float
+        ] = {}  # when we look next at what was asked for, or leaves, since when
         self._given_up: set[str] = set()  # attachments that we have detached
         self._missing: dict[str, tuple[Object, float]] = {}  # by volume: what somebody else has detached, and when
         self._started = 0.0
@@ -174,7 +177,7 @@ class AttachDetach(Controller):
         """It is gone, but we have not looked since."""
         if volume not in self._leaving:
             return False
-        left = self._until_look(self._leaving[volume])
+        left = self._until_look(volume, self._leaving[volume])
         if left:
             self.look_after(volume, left)
             return True
@@ -198,11 +201,14 @@ class AttachDetach(Controller):
         self._unwanted.pop(name, None)
         return False
 
-    def _until_look(self, since: float) -> float:
-        """Seconds until the next look at what was asked of a driver; 0 when that is now."""
-        poll, waited = self.timers.attach_poll_seconds, self.clock.monotonic() - since
-        left = max(1, ceil(waited / poll - _INSTANT)) * poll - waited
-        return left if left > _INSTANT else 0.0
+    def _until_look(self, what: str, since: float) -> float:
+        """Seconds until the next look at what was asked of a driver; 0 when that is now. Real time is never on the dot."""
+        poll, now = self.timers.attach_poll_seconds, self.clock.monotonic()
+        planned = self._looks.setdefault((what, since), since + max(1, ceil((now - since) / poll - _INSTANT)) * poll)
+        if planned - now > _INSTANT:
+            return planned - now
+        del self._looks[what, since]
+        return 0.0
 
     def _tell(self, volume: Object, wanting: list[Object], places: set[str]) -> None:
         """Once per pod and volume."""
@@ -263,7 +269,7 @@ class AttachDetach(Controller):
             return
         asked = self._asked.get(attachment["metadata"]["name"])
         if asked is not None:
-            if left := self._until_look(asked):
+            if left := self._until_look(attachment["metadata"]["name"], asked):
                 self.look_after(volume, left)
                 return
             del self._asked[attachment["metadata"]["name"]]

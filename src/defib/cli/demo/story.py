@@ -1,20 +1,20 @@
 """The demo's story in lines: who did what, when. Pure: what was seen before and after in, sentences out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 
 from defib.decide.changes import Change, What
+from defib.decide.drains.plan import Drains
 from defib.decide.plan import Plan
-from defib.model import medik8s
-from defib.model.cluster import Cluster
-from defib.model.pod_failover import REMEDIATION, FailoverStatus, read_failover_status
+from defib.model.incident import NodeIncident, Phase
+from defib.model.node_drain import PodEntry
 from defib.model.verdict import State, Verdict
 from defib.picture import Picture, Told
-from defib.telemetry.log import printable
+from defib.telemetry.printable import printable
 
-POWER, KUBERNETES, DEFIB = "power", "kube", "defib"
+POWER, KUBERNETES, DEFIB, DEMO = "power", "kube", "defib", "demo"
 OF_A_KIND = {What.BLIND, What.SEES}
 OF_OUR_SIGHT = OF_A_KIND | {What.UNREAD}
 BAD = {What.NOT_READY, What.BLIND, What.LEFT, What.UNREAD}
@@ -70,11 +70,31 @@ def deeds(before: Picture, after: Picture, at: datetime) -> Iterator[Spoken]:
         if said := _turn(was.get(key), now.get(key), after.cluster.now):
             text, bad = said
             yield Spoken(at, DEFIB, printable(text), bad)
-    done, known = _moved(after.cluster), _moved(before.cluster)
-    for uid in sorted(done.keys() - known.keys()):
-        status = done[uid]
-        text = f"deletes {pods_said(status.moved or 0)} of {status.node}, so that others start elsewhere"
-        yield Spoken(at, DEFIB, printable(text))
+    yield from _fenced(before.cluster.incidents(), after.cluster.incidents(), at)
+    yield from _drained(before.own.drains, after.own.drains, at)
+
+
+def _fenced(before: Mapping[str, NodeIncident], after: Mapping[str, NodeIncident], at: datetime) -> Iterator[Spoken]:
+    """A step of a power cycle is one line, in the words of its incident."""
+    for node in sorted(after):
+        was, now = before.get(node), after[node].status
+        if was is not None and was.status.phase is now.phase:
+            continue
+        if now.message:
+            yield Spoken(at, DEFIB, printable(f"{node} {now.phase}: {now.message}"), now.phase is Phase.NEEDS_PERSON)
+
+
+def _drained(before: Drains, after: Drains, at: datetime) -> Iterator[Spoken]:
+    for node in sorted(after.standings):
+        known = {(one.uid, one.rung) for one in _steps(before, node)}
+        for step in _steps(after, node):
+            if (step.uid, step.rung) not in known:
+                yield Spoken(at, DEFIB, printable(f"drain of {node}: {step.rung} {step.name}: {step.why}"))
+
+
+def _steps(drains: Drains, node: str) -> Sequence[PodEntry]:
+    standing = drains.standings.get(node)
+    return (standing.status.pods or ()) if standing is not None else ()
 
 
 def pods_said(count: int) -> str:
@@ -107,14 +127,3 @@ def _turn(was: Verdict | None, now: Verdict | None, moment: datetime) -> tuple[s
 def _gist(verdict: Verdict) -> tuple[State, str]:
     """Why it is held back is news each time it changes; what else a verdict says changes too often."""
     return verdict.state, verdict.reason if verdict.state is State.UNHEALTHY else ""
-
-
-def _moved(cluster: Cluster) -> dict[str, FailoverStatus]:
-    """What remediations have written down that have done what they can, by their UID."""
-    known = {item.uid: read_failover_status(item) for item in cluster.every(REMEDIATION)}
-    return {uid: status for uid, status in known.items() if _has_succeeded(status) and status.moved}
-
-
-def _has_succeeded(status: FailoverStatus) -> bool:
-    condition = status.condition(medik8s.SUCCEEDED)
-    return condition is not None and condition.status == "True"

@@ -1,0 +1,1 @@
+"""`defib demo`: a show of the real operator on a cluster that lives in this process."""
