@@ -5,9 +5,11 @@ from collections import Counter
 from collections.abc import Iterable
 
 from defib.clock import Clock
+from defib.hollow.attacher import StorageTimers
 from defib.hollow.disk import Disks
 from defib.hollow.nodes import HollowNodes
 from defib.hollow.site import Blueprint, Site
+from defib.hollow.storage import HollowStorage
 from defib.hollow.timers import Timers
 from defib.kube.client import Client
 from defib.kube.transport import Transport
@@ -19,8 +21,15 @@ from defib.simulate.workloads import Workloads, WorkloadTimers, pods
 
 
 class SimulatedCluster:
+    """With `storage` timers there is a driver for volumes, too."""
+
     def __init__(
-        self, clock: Clock, timers: Timers, blueprints: Iterable[Blueprint], workloads: WorkloadTimers | None = None
+        self,
+        clock: Clock,
+        timers: Timers,
+        blueprints: Iterable[Blueprint],
+        workloads: WorkloadTimers | None = None,
+        storage: StorageTimers | None = None,
     ) -> None:
         self.server = ApiServer(clock)
         controllers.attach(self.server)
@@ -29,6 +38,8 @@ class SimulatedCluster:
         self.nodes = HollowNodes(Site(client=kubelets, clock=clock, timers=timers, disks=self.disks), blueprints)
         self._lifecycle = NodeLifecycle(Client(self.transport("node-lifecycle"), clock), clock, timers)
         self._workloads = Workloads(self.server, clock, workloads)
+        volumes = Client(self.transport("storage"), clock)
+        self._storage = HollowStorage(volumes, clock, storage) if storage is not None else None
 
     def transport(self, client: str) -> Transport:
         """A way in for whoever calls itself so."""
@@ -40,7 +51,11 @@ class SimulatedCluster:
         return Counter(pod["spec"].get("nodeName", "") for pod in stored if pods.active(pod) and pods.ready(pod))
 
     async def run(self) -> None:
+        if self._storage is not None:
+            await self._storage.install()
         async with asyncio.TaskGroup() as group:
             group.create_task(self.nodes.run(), name="hollow nodes")
             group.create_task(self._lifecycle.run(), name="node lifecycle")
             group.create_task(self._workloads.run(), name="workloads")
+            if self._storage is not None:
+                group.create_task(self._storage.run(), name="storage")

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from defib.cli.demo.story import POWER, Spoken
-from defib.cli.demo.view import Shown, connect_hint, screen, story
+from defib.cli.demo.view import NO_BREAK, Shown, connect_hint, screen, story
 from defib.decide.changes import Change, What
 from defib.decide.plan import NOTHING
 from defib.model.cluster import Blindness
@@ -28,7 +28,7 @@ def drawn(scene: Shown, width: int = 80, height: int = 24) -> list[str]:
     console = Console(width=width, height=height, force_terminal=False, color_system=None)
     with console.capture() as capture:
         console.print(screen(scene, width, height))
-    return capture.get().splitlines()
+    return capture.get().replace(NO_BREAK, " ").splitlines()
 
 
 def row(scene: Shown, node: str, width: int = 80) -> str:

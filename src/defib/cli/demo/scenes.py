@@ -9,7 +9,6 @@ from defib.cli.demo.furniture import CACHE, DATABASES, MOST_AT_ONCE
 from defib.cli.demo.story import DEMO, POWER
 from defib.decide.drains.intent import UNSCHEDULABLE
 from defib.decide.explain import explain
-from defib.kube.kinds import NODES
 from defib.model.incident import NodeIncident, Phase
 from defib.model.node_drain import DRAIN_MARK
 from defib.model.verdict import State, Verdict
@@ -20,6 +19,7 @@ from defib.simulate.workloads.hands import Hands
 if TYPE_CHECKING:
     from defib.cli.demo.stage import Stage
 
+NODES = "nodes"
 MISSED = "503 from a busy API server"
 API_TROUBLE_SECONDS = 8.0  # of the show: long enough to be seen, whatever the speed
 HOLDING_SECONDS = 4.0
@@ -144,12 +144,12 @@ async def drain_hangs(stage: "Stage") -> None:
     node = _stored(stage, victim)
     cordon = {"key": UNSCHEDULABLE, "effect": "NoSchedule", "timeAdded": f"{stage.clock.now():%Y-%m-%dT%H:%M:%SZ}"}
     closed = {"unschedulable": True, "taints": [cordon]}
-    hands.patch(str(NODES), node, {"metadata": {"annotations": {DRAIN_MARK: "new kernel"}}, "spec": closed})
+    hands.patch(NODES, node, {"metadata": {"annotations": {DRAIN_MARK: "new kernel"}}, "spec": closed})
     await stage.until(lambda: stage.place_of(CACHE) not in ("", victim), stage.pace.drain_seconds + 5 * HOLDING_SECONDS)
     await stage.until(lambda: False, HOLDING_SECONDS)
     stage.say(DEMO, f"{victim} is empty, gets its kernel, and takes part again")
     hands.patch(
-        str(NODES),
+        NODES,
         _stored(stage, victim),
         {"metadata": {"annotations": {DRAIN_MARK: None}}, "spec": {"unschedulable": None, "taints": None}},
     )
@@ -248,7 +248,7 @@ def _holds_all(stage: "Stage") -> bool:
 
 
 def _stored(stage: "Stage", node: str) -> dict[str, object]:
-    version = stage.cluster.server.store.get(str(NODES), node)
+    version = stage.cluster.server.store.get(NODES, node)
     assert version is not None, f"{node} is gone"
     return version.object
 

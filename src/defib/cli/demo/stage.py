@@ -20,9 +20,7 @@ from defib.hollow.attacher import StorageTimers
 from defib.hollow.machine import Delays
 from defib.hollow.nodes import HollowNodes
 from defib.hollow.site import in_zones
-from defib.hollow.storage import HollowStorage
 from defib.hollow.timers import Timers
-from defib.kube.client import Client
 from defib.model.duration import read_duration
 from defib.picture import STORY_LENGTH, Picture
 from defib.simulate.cluster import SimulatedCluster
@@ -51,11 +49,10 @@ class Stage:
         )
         machines = in_zones(ZONES, NODES_PER_ZONE)
         blueprints = [msgspec.structs.replace(one, labels=dict(furniture.labels())) for one in machines]
-        self.cluster = SimulatedCluster(clock, nodes, blueprints, workloads)
-        self.cast = Cast(self.cluster, clock, speed, furniture.DRIVER)
         usual = StorageTimers()
         storage = StorageTimers(**{name: getattr(usual, name) / speed for name in usual.__struct_fields__})
-        self._storage = HollowStorage(Client(self.cluster.transport("storage"), clock), clock, storage)
+        self.cluster = SimulatedCluster(clock, nodes, blueprints, workloads, storage)
+        self.cast = Cast(self.cluster, clock, speed, furniture.DRIVER)
         # Drawn before anything runs: whatever else is drawn later, a seed gives the same order.
         self._victims = cycle(sorted(self.cluster.nodes, key=lambda _: clock.jitter(1.0)))
         self._furnish(definitions)
@@ -67,10 +64,8 @@ class Stage:
         self.lines: deque[Spoken] = deque(maxlen=STORY_LENGTH)
 
     async def run(self) -> None:
-        await self._storage.install()
         async with asyncio.TaskGroup() as group:
             group.create_task(self.cluster.run(), name="cluster")
-            group.create_task(self._storage.run(), name="storage")
             group.create_task(self.cast.run(), name="replicas")
             group.create_task(self._follow(), name="story")
             group.create_task(self._plot(), name="plot")

@@ -26,6 +26,7 @@ FROM_WIDTH = {"POWER": NARROW_WIDTH}  # below it, there is no room for it
 ROOMY_HEIGHT = 28  # from here on there are blank lines between the parts
 FRAME_LINES = 3  # the title, the table's header, the replicas
 EVENTS_MAX = 14
+NO_BREAK = "\u00a0"
 NEEDED = {"nodes", "heartbeats"}
 STYLES = {POWER: "yellow", DEFIB: "green", DEMO: "magenta"}
 GRAVEST_FIRST = (
@@ -77,7 +78,7 @@ def screen(shown: Shown, width: int, height: int) -> RenderableType:
     scene = f"{shown.playing}: " if shown.playing else ""
     said = _wrapped(f"{scene}{shown.caption}", width, "bold")
     below = [
-        *_wrapped(f"{_keys(shown)}   q quit", width, "cyan"),
+        *_wrapped(_keys(shown), width, "cyan"),
         *([Text.assemble(("page  ", "dim"), (shown.page, "cyan underline"))] if shown.page else []),
         *_wrapped(connect_hint(shown), width, "dim"),
     ]
@@ -86,13 +87,15 @@ def screen(shown: Shown, width: int, height: int) -> RenderableType:
     room = max(1, min(EVENTS_MAX, height - taken))
     events = [_event(line) for line in story(shown)[-room:]]
     events += [Text()] * (room - len(events))  # so that what stands below stays where it is
-    nodes = [_nodes(shown, width), _replicas(shown)]
+    nodes: list[RenderableType] = [_nodes(shown, width), _replicas(shown)]
     parts: list[RenderableType] = [_one_line(title), *blank, *nodes, *blank, *said, *blank, *events, *blank, *below]
     return Padding(Group(*parts), (0, 1))
 
 
 def _keys(shown: Shown) -> str:
-    return "   ".join(f"{key} {name}" for key, name in shown.keys)
+    """A key and what it does stay on one line."""
+    pairs = (*shown.keys, ("q", "quit"))
+    return "   ".join(f"{key} {name}".replace(" ", NO_BREAK) for key, name in pairs)
 
 
 def _wrapped(text: str, width: int, style: str) -> list[Text]:
