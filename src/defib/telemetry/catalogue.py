@@ -105,6 +105,14 @@ GATE_CLOSED = Metric(
     labels=("check", "gate"),
     help="1 while this gate holds back new remediations of a NodeHealthCheck; absent while it is open.",
 )
+NODES_HELD = Metric(
+    name="defib_nodes_held",
+    type="gauge",
+    labels=("check", "gate"),
+    help=(
+        "Unhealthy nodes that a gate of their own holds back, such as Approval, Lock or RateLimit; absent while there are none."
+    ),
+)
 STARTED = Metric(
     name="defib_remediations_started_total",
     type="counter",
@@ -160,12 +168,12 @@ INCIDENTS = Metric(
     name="defib_incidents",
     type="gauge",
     labels=("phase",),
-    help="Open incidents, by their phase. NeedsPerson: Defib can do no more.",
+    help="Open incidents, by their phase: power cycles, and accounts of other remediations (Open). NeedsPerson: Defib can do no more.",
 )
 INCIDENT_SINCE = Metric(
     name="defib_incident_open_since_seconds",
     type="gauge",
-    help="Since when (Unix time) the oldest of the open incidents has been open; 0 when there is none.",
+    help="Since when (Unix time) the oldest of the open power cycles has been open; 0 when there is none.",
 )
 PODS_MOVED = Metric(
     name="defib_pods_moved_total",
@@ -289,6 +297,22 @@ REPLICAS_SEEN = Metric(
     type="gauge",
     help="With election shards: how many live replicas this one sees, itself included; else there is no such series.",
 )
+DELIVERY_RESULTS = ("sent", "failed", "dropped")
+DELIVERIES = Metric(
+    name="defib_deliveries_total",
+    type="counter",
+    labels=("to", "result"),
+    help=(
+        "What was to be told outside the cluster, by where (webhook, traces) and result: sent, failed (refused, or tried for "
+        "too long), dropped (too much waited already). Absent where none is set up."
+    ),
+)
+DELIVERIES_WAITING = Metric(
+    name="defib_deliveries_waiting",
+    type="gauge",
+    labels=("to",),
+    help="What waits to be told outside the cluster, by where (webhook, traces). Absent where none is set up.",
+)
 
 METRICS = (
     BUILD,
@@ -304,6 +328,7 @@ METRICS = (
     DECIDE_SECONDS,
     CHECK_NODES,
     GATE_CLOSED,
+    NODES_HELD,
     STARTED,
     ENDED,
     FAILED,
@@ -333,4 +358,6 @@ METRICS = (
     BUCKETS_HELD,
     BUCKETS_UNOWNED,
     REPLICAS_SEEN,
+    DELIVERIES,
+    DELIVERIES_WAITING,
 )

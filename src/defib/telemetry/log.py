@@ -20,6 +20,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from defib.clock import Clock
+from defib.telemetry.printable import printable
 
 Style = Literal["json", "pretty", "colour"]
 
@@ -28,13 +29,6 @@ COLOURS = {"debug": "2", "info": "32", "warning": "33", "error": "31", "critical
 REDACTED = "[redacted]"
 SECRET_KEYS = ("token", "password", "passwd", "authorization", "cookie", "secret", "keydata", "privatekey")
 BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{16,}")
-# Control characters move the cursor and change colours; the others turn the direction of text around or end lines.
-STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def printable(text: str) -> str:
-    """The same text, with whatever could steer a terminal or break a line shown as an escape."""
-    return STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def set_up(*, style: Style, level: str, fd: int, clock: Clock) -> None:

@@ -15,7 +15,7 @@ from defib import __version__
 from defib.model.standing import Standing
 from defib.telemetry import catalogue
 from defib.telemetry.coordination import Coordination
-from defib.telemetry.series import Counts, Draining, OfChecks, OfDrains, OfNodes, Ongoing, Present
+from defib.telemetry.series import Counts, Draining, HeldNodes, OfChecks, OfDrains, OfNodes, Ongoing, Present
 
 CONTENT_TYPE = prometheus_client.CONTENT_TYPE_PLAIN_0_0_4
 
@@ -38,6 +38,7 @@ class Metrics:
         self._pass_seconds = self._histogram(catalogue.PASS_SECONDS)
         self._decide_seconds = self._histogram(catalogue.DECIDE_SECONDS)
         self._of_checks = OfChecks(self._gauge(catalogue.CHECK_NODES), self._gauge(catalogue.GATE_CLOSED))
+        self._nodes_held = HeldNodes(self._gauge(catalogue.NODES_HELD))
         self._started = self._counter(catalogue.STARTED)
         self._ended = self._counter(catalogue.ENDED)
         self._failed = self._counter(catalogue.FAILED)
@@ -57,6 +58,8 @@ class Metrics:
         for kind in catalogue.LEFTOVER_KINDS:  # a series that begins with 1 has not increased
             self._leftovers.labels(kind)
         self._catch_up_seconds = self._histogram(catalogue.CATCH_UP_SECONDS)
+        self._deliveries = self._counter(catalogue.DELIVERIES)
+        self._deliveries_waiting = self._gauge(catalogue.DELIVERIES_WAITING)
         self._coordination = Coordination()
         self._registry.register(self._coordination)
         self._gauge(catalogue.BUILD).labels(__version__, platform.python_version()).set(1)
@@ -93,6 +96,10 @@ class Metrics:
     def checked(self, checks: Mapping[str, Counts]) -> None:
         """How all checks stand now. One that is not among them any more is forgotten."""
         self._of_checks.set(checks)
+
+    def held(self, nodes: Mapping[tuple[str, str], int]) -> None:
+        """How many nodes each gate holds back, by check and gate. What is not among them any more is forgotten."""
+        self._nodes_held.set(nodes)
 
     def started(self, check: str) -> None:
         self._started.labels(check).inc()
@@ -156,6 +163,19 @@ class Metrics:
 
     def caught_up(self, seconds: float) -> None:
         self._catch_up_seconds.observe(seconds)
+
+    def delivers(self, to: str) -> None:
+        """Something is told there from now on: a series that begins with 1 has not increased."""
+        self._deliveries_waiting.labels(to)
+        for result in catalogue.DELIVERY_RESULTS:
+            self._deliveries.labels(to, result)
+
+    def delivered(self, to: str, result: str, waiting: int) -> None:
+        self._deliveries.labels(to, result).inc()
+        self._deliveries_waiting.labels(to).set(waiting)
+
+    def to_deliver(self, to: str, waiting: int) -> None:
+        self._deliveries_waiting.labels(to).set(waiting)
 
     def render(self) -> bytes:
         """The text that Prometheus reads. Slow with many series, so call it in a thread."""

@@ -36,6 +36,21 @@ class OfChecks:
         self._shut = shut
 
 
+class HeldNodes:
+    """A gauge that exists for as long as a gate holds back nodes of a check."""
+
+    def __init__(self, gauge: Gauge) -> None:
+        self._gauge = gauge
+        self._shown: Mapping[tuple[str, str], int] = {}
+
+    def set(self, held: Mapping[tuple[str, str], int]) -> None:
+        for labels in self._shown.keys() - held.keys():
+            self._gauge.remove(*labels)
+        for labels, nodes in held.items():
+            self._gauge.labels(*labels).set(nodes)
+        self._shown = dict(held)
+
+
 class OfNodes:
     """What dashboards know from upstream: a series for each node that is, or was lately, being remediated."""
 
