@@ -1,41 +1,40 @@
-"""`defib pause`, `resume`, `approve` and `confirm-down`: what a person tells the cluster. Each says what is now so."""
+"""`defib pause`, `resume`, `approve`, `reject` and `confirm-down`: what a person tells the cluster, and what is now so."""
 
-import asyncio
-from collections.abc import Coroutine
 from datetime import timedelta
-from typing import Any
 
-from defib.cli.failed import Failed
+from defib.cli.output import ask, say
 from defib.config import Settings
-from defib.console import approval, brake, confirmation
-from defib.console.session import NotDone
+from defib.console import approval, brake, confirmation, rejection
+from defib.console.rejection import No
 from defib.rules_of import rules_of
-from defib.telemetry.log import printable
 
 
-def pause_all(settings: Settings, reason: str) -> None:
-    _tell(brake.pause(settings, " ".join(reason.split())))
+def pause_all(settings: Settings, reason: str, output: str) -> None:
+    say(ask(brake.pause(settings, " ".join(reason.split())), "pulling the brake"), output)
 
 
-def resume_all(settings: Settings) -> None:
-    _tell(brake.resume(settings))
+def resume_all(settings: Settings, output: str) -> None:
+    say(ask(brake.resume(settings), "letting the brake go"), output)
 
 
-def approve_node(node: str, seconds: float, settings: Settings) -> None:
-    _tell(approval.approve(node, timedelta(seconds=seconds), settings, rules_of(settings)))
+def approve_node(node: str, seconds: float, settings: Settings, output: str) -> None:
+    work = approval.approve(node, timedelta(seconds=seconds), settings, rules_of(settings))
+    say(ask(work, f"looking at what waits for approval on {node}"), output)
 
 
-def approve_drain_of(node: str, seconds: float, settings: Settings) -> None:
-    _tell(approval.approve_drain(node, timedelta(seconds=seconds), settings))
+def approve_drain_of(node: str, seconds: float, settings: Settings, output: str) -> None:
+    work = approval.approve_drain(node, timedelta(seconds=seconds), settings)
+    say(ask(work, f"looking at the drain of {node}"), output)
 
 
-def confirm_node_down(node: str, settings: Settings) -> None:
-    _tell(confirmation.confirm_down(node, settings))
+def reject_node(node: str, no: No, settings: Settings, output: str) -> None:
+    work = rejection.reject(node, no, settings, rules_of(settings))
+    say(ask(work, f"looking at what waits for approval on {node}"), output)
 
 
-def _tell(work: Coroutine[Any, Any, str]) -> None:
-    try:
-        line = asyncio.run(work)
-    except NotDone as error:
-        raise Failed(str(error)) from error
-    print(printable(line))
+def reject_drain_of(node: str, settings: Settings, output: str) -> None:
+    say(ask(rejection.reject_drain(node, settings), f"taking back the approval of the drain of {node}"), output)
+
+
+def confirm_node_down(node: str, settings: Settings, output: str) -> None:
+    say(ask(confirmation.confirm_down(node, settings), f"looking at the incident of {node}"), output)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from defib.cli.commands import asking, hand, running
+from defib.cli.commands import asking, hand, offline, running
 from defib.config import BadSettings
 
 KUBECTL_PLUGIN = "kubectl-defib"
@@ -26,17 +26,25 @@ def cli() -> None:
     Examples:
       defib demo                     watch it save the pods of a simulated node; needs nothing else
       defib run --context staging    run the operator on a real one
+      defib status                   how the whole cluster stands, and what to look at first
       defib why worker-7             why a node is, or is not, being remediated
+      defib timeline worker-7        what happened to it, and who did it
       defib drain worker-7           why a drain does not end, and what comes next
+      defib simulate --kill-zone a   what would be done if a zone were lost, tried on a copy
       defib pause                    nothing destructive is done any more, in the whole cluster
       defib elect --leader-lock x -- ./server    run any program on one of several machines
+
+    \b
+    Exit codes: 0 fine; 1 it cannot be done, one line says why; 2 the command line or the settings are wrong;
+    3 what was asked after is not well.
     """  # noqa: D301  the backspace is click's mark for lines that keep their breaks
 
 
 COMMANDS = (
     *(running.run, running.demo, running.elect, running.version),
-    *(asking.why, asking.drain, asking.shards),
-    *(hand.pause, hand.resume, hand.approve, hand.confirm_down),
+    *(asking.status, asking.why, asking.incidents, asking.timeline, asking.drain, asking.shards, asking.completion),
+    *(hand.pause, hand.resume, hand.approve, hand.reject, hand.confirm_down),
+    *(offline.check, offline.plan, offline.dump, offline.replay, offline.simulate),
 )
 for command in COMMANDS:
     cli.add_command(command)
@@ -69,7 +77,7 @@ def execute(arguments: list[str], *, program: str) -> int:
 
 def _complain(code: int, *problems: str) -> int:
     """What a server or a file says may be hostile, or have several lines; a problem here has one."""
-    from defib.telemetry.log import printable
+    from defib.telemetry.printable import printable
 
     for problem in problems:
         click.echo(f"defib: {printable(' '.join(problem.split()))}", err=True)

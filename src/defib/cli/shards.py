@@ -1,57 +1,41 @@
-"""`defib shards`: who holds what, as text for people and as JSON for machines."""
+"""`defib shards`: who holds what, as text for people."""
 
-import asyncio
-import os
-import sys
 from collections.abc import Iterator
 from datetime import datetime
 
-import msgspec
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from defib.cli.failed import Failed
-from defib.cli.why import PIPED_WIDTH, relative
+from defib.cli.drawing import relative, text
+from defib.cli.output import ask, show
 from defib.config import Settings
-from defib.console.session import NotDone
 from defib.console.shards import IdleTold, MemberTold, NodeTold, Sharing, shards
 from defib.coordinate.seats import BUCKETS
-from defib.telemetry.log import printable
 
-UNOWNED = 1
+UNOWNED = 3  # the exit code
 
 
 def show_shards(settings: Settings, node: str, output: str) -> int:
     """The exit code: whether everything is somebody's."""
-    try:
-        told = asyncio.run(shards(settings, node))
-    except NotDone as error:
-        raise Failed(str(error)) from error
-    if output == "json":
-        print(msgspec.json.format(msgspec.json.encode(told)).decode())
-    else:
-        width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PIPED_WIDTH
-        console = Console(width=width, highlight=False)
-        with console.capture() as captured:
-            console.print(page(told))
-        print(*(line.rstrip() for line in captured.get().splitlines()), sep="\n")
+    told = ask(shards(settings, node), "reading the Leases of the replicas")
+    show(told, lambda _: page(told), output)
     return 0 if told.is_well else UNOWNED
 
 
 def page(told: Sharing) -> RenderableType:
     if not told.is_shared:
-        return _text(_leading(told), "" if told.leader else "bold red")
+        return text(_leading(told), "" if told.leader else "bold red")
     live = sum(one.is_live for one in told.members)
     replicas = "1 replica has" if live == 1 else f"{live} replicas share"
     admits = f"{told.leader} admits what is counted" if told.leader else "nobody admits anything"
-    parts: list[RenderableType] = [_text(f"{replicas} {BUCKETS} buckets; {admits}", "bold"), "", _table(told)]
+    parts: list[RenderableType] = [text(f"{replicas} {BUCKETS} buckets; {admits}", "bold"), "", _table(told)]
     if told.idle:
-        parts += ["", *(_text(line, "bold red") for line in _idle(told.idle, told.now))]
+        parts += ["", *(text(line, "bold red") for line in _idle(told.idle, told.now))]
     if told.node is not None:
-        parts += ["", _text(_node(told.node))]
-    parts += [_text(f"not known: {note}", "yellow") for note in told.unknown]
-    return Group(*parts, "", _text(told.basis, "dim"))
+        parts += ["", text(_node(told.node))]
+    parts += [text(f"not known: {note}", "yellow") for note in told.unknown]
+    return Group(*parts, "", text(told.basis, "dim"))
 
 
 def _leading(told: Sharing) -> str:
@@ -69,7 +53,7 @@ def _table(told: Sharing) -> RenderableType:
     for one in told.members:
         share = f"{100 * len(one.buckets) / BUCKETS:.0f}%"
         nodes = "?" if one.nodes is None else str(one.nodes)
-        table.add_row(_text(one.name), _state(one, told.now), str(len(one.buckets)), share, nodes)
+        table.add_row(text(one.name), _state(one, told.now), str(len(one.buckets)), share, nodes)
     return table
 
 
@@ -96,7 +80,3 @@ def _node(node: NodeTold) -> str:
     missing = " (there is no such node)" if node.exists is False else ""
     holder = f"which {node.holder} looks after" if node.holder else "which nobody looks after"
     return f"node {node.name}{missing} is in bucket {node.bucket}, {holder}"
-
-
-def _text(said: str, style: str = "") -> Text:
-    return Text(printable(" ".join(said.split())), style=style)

@@ -1,5 +1,6 @@
 """A person's approval of what a check or a DrainPolicy in mode Approve wants to do to a node, for a limited time."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 import msgspec
@@ -7,14 +8,16 @@ import msgspec
 from defib.clock import Clock, SystemClock
 from defib.config import Settings
 from defib.console.look import look
-from defib.console.session import NotDone, connected, forbidden
-from defib.console.why import unknown_node, verdicts_of
-from defib.decide.admission import APPROVED_UNTIL
+from defib.console.nodes import unknown_node
+from defib.console.session import NotDone, connected, forbidden, who
+from defib.decide.admission import APPROVED_BY, APPROVED_UNTIL
+from defib.decide.answers.node import verdicts_of
 from defib.decide.drains.reading import read_policy
 from defib.decide.entries import stamp
 from defib.decide.gates import first_closed
 from defib.decide.outlook import outlook
 from defib.decide.plan import Plan, decide
+from defib.decide.rejection import REJECTED
 from defib.decide.rules import Rules
 from defib.kube.client import Client, Merge
 from defib.kube.discovery import Discovery
@@ -47,16 +50,22 @@ async def grant(node: str, length: timedelta, client: Client, clock: Clock, rule
     if node not in cluster.nodes:
         raise unknown_node(node, cluster)
     verdicts = verdicts_of(node, cluster, plan := decide(cluster, rules))
-    waiting = {verdict.check: verdict.state for verdict in verdicts if _waits(verdict, plan)}
+    waiting = waiting_of(verdicts, plan)
     if not waiting:
-        raise NotDone(f"nothing waits for approval on node {node}: {_why_not(verdicts, plan)}")
+        raise NotDone(f"nothing waits for approval on node {node}: {why_not(verdicts, plan)}")
     until = stamp(clock.now() + length)
-    approved = await _write(client, cluster.nodes[node], APPROVED_UNTIL, until)
+    words = {APPROVED_UNTIL: until, APPROVED_BY: await who(client) or None, REJECTED: None}
+    approved = await annotate(client, cluster.nodes[node], words)
     after = msgspec.structs.replace(cluster, nodes={**cluster.nodes, node: approved})
     then = decide(after, rules)
     ahead = {one.check: _ahead(one, after, then) for one in verdicts_of(node, after, then)}
     told = "; ".join(f"check {check} ({state.value}): {ahead[check]}" for check, state in waiting.items())
     return f"node {node} may be remediated until {until}; {told}"
+
+
+def waiting_of(verdicts: tuple[Verdict, ...], plan: Plan) -> dict[str, State]:
+    """The checks that wait for a person, or may soon, and what they think of the node."""
+    return {verdict.check: verdict.state for verdict in verdicts if _waits(verdict, plan)}
 
 
 def _waits(verdict: Verdict, plan: Plan) -> bool:
@@ -75,7 +84,7 @@ def _approving(verdict: Verdict, plan: Plan) -> Check | None:
     return check if isinstance(check, Check) and check.mode is Mode.APPROVE else None
 
 
-def _why_not(verdicts: tuple[Verdict, ...], plan: Plan) -> str:
+def why_not(verdicts: tuple[Verdict, ...], plan: Plan) -> str:
     known = [verdict for verdict in verdicts if _approving(verdict, plan) is not None]
     if not known:
         return "no NodeHealthCheck in mode Approve selects it"
@@ -97,10 +106,10 @@ async def approve_drain(node: str, length: timedelta, settings: Settings) -> str
 
 async def grant_drain(name: str, length: timedelta, client: Client, clock: Clock) -> str:
     """By the record that the operator keeps of the drain: what it does not know of, nobody can approve."""
-    node = await _there(NODES.at(name), client)
+    node = await there(NODES.at(name), client)
     if node is None:
         raise NotDone(f"there is no node {name} (kubectl get nodes)")
-    record = await _there(await _address(DRAIN, name, client), client)
+    record = await there(await _address(DRAIN, name, client), client)
     if record is None:
         why = f"Defib knows of no drain of it; who drains it, if anybody: defib drain {name}"
         raise NotDone(f"no drain waits for approval on node {name}: {why}")
@@ -109,14 +118,14 @@ async def grant_drain(name: str, length: timedelta, client: Client, clock: Clock
     if why := _OVER.get(status.phase, "") or _asks_nobody(policy, await _mode_of(policy, client)):
         raise NotDone(f"no drain waits for approval on node {name}: {why}")
     until = stamp(clock.now() + length)
-    await _write(client, node, node_drain.APPROVED_UNTIL, until)
+    await annotate(client, node, {node_drain.APPROVED_UNTIL: until})
     told = f"{POLICY.name} {policy} ({status.phase.value}): {_ahead_of_drain(status)}"
     return f"pods of node {name} may be made to leave until {until}; {told}"
 
 
 async def _mode_of(policy: str, client: Client) -> Mode | None:
     """None where there is no such policy, or none that makes sense."""
-    item = await _there(await _address(POLICY, policy, client), client) if policy else None
+    item = await there(await _address(POLICY, policy, client), client) if policy else None
     read = read_policy(item.spec) if item is not None else ()
     return read.mode if isinstance(read, Policy) else None
 
@@ -144,7 +153,7 @@ async def _address(kind: KindRef, name: str, client: Client) -> Ref[Unstructured
         raise NotDone(f"the cluster has no {kind.name}s: {crds}") from error
 
 
-async def _there(ref: Ref[R], client: Client) -> R | None:
+async def there(ref: Ref[R], client: Client) -> R | None:
     try:
         return await client.get(ref)
     except NotFound:
@@ -153,9 +162,9 @@ async def _there(ref: Ref[R], client: Client) -> R | None:
         raise forbidden(error, "get", f"{ref.kind}/{ref.name}") from error
 
 
-async def _write(client: Client, node: Node, annotation: str, until: str) -> Node:
-    """With the UID: a new node of the same name is another machine, and was not approved."""
-    patch = Merge({"metadata": {"uid": node.uid, "annotations": {annotation: until}}})
+async def annotate(client: Client, node: Node, annotations: Mapping[str, str | None]) -> Node:
+    """With the UID: a new node of the same name is another machine, and nobody has said anything about it."""
+    patch = Merge({"metadata": {"uid": node.uid, "annotations": annotations}})
     try:
         return await client.patch(NODES.at(node.name), patch)
     except Forbidden as error:

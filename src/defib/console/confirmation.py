@@ -2,8 +2,8 @@
 
 from defib.clock import Clock, SystemClock
 from defib.config import Settings
-from defib.console.failover import WHO_ASKS
 from defib.console.session import NotDone, connected, forbidden, who
+from defib.decide.answers.failover import WHO_ASKS
 from defib.kube.client import Client, Merge
 from defib.kube.errors import Conflict, Forbidden, NotFound
 from defib.kube.kinds import NODE_INCIDENTS, NODES

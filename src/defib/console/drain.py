@@ -5,7 +5,6 @@ thousands of pods, and would have to keep the containers of all of them.
 """
 
 import asyncio
-import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -16,8 +15,8 @@ from defib.clock import Clock, SystemClock
 from defib.config import Settings
 from defib.console.brake import BRAKE
 from defib.console.kinds import LIST_SECONDS, NOT_READ, find_kind
+from defib.console.nodes import the_node
 from defib.console.session import NotDone, connected, forbidden
-from defib.console.why import unknown_node
 from defib.decide.drains.budgets import Budgets, budgets_in, index_budgets
 from defib.decide.drains.compatibility import KINDS as NODEKEEPERS
 from defib.decide.drains.doctor import Diagnosis, diagnose
@@ -50,7 +49,6 @@ from defib.model.pod import Pod, PodSpec, pods_on
 
 ALL_PODS_SECONDS = 300.0
 PAGE_SIZE = 1000
-NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 BASIS = (
     "Worked out from the cluster as it is now, by the operator's rules. What only a running operator knows is not in "
     "it: evictions that have just been refused, its turn among other nodes."
@@ -101,7 +99,7 @@ async def drain_forecast(selector: str, settings: Settings) -> Forecast:
 
 
 async def examine(name: str, client: Client, clock: Clock, rules: Rules) -> Diagnosis:
-    node = await _node(name, client, clock)
+    node = await the_node(name, client, clock)
     reading = _Reading(client, node, rules)
     cluster = await reading.look(clock)
     details = await reading.closer_look(cluster)
@@ -139,20 +137,6 @@ async def _count_all(counting: Forecasting, client: Client) -> list[str]:
         token = page.continue_
         if not token:
             return unread
-
-
-async def _node(name: str, client: Client, clock: Clock) -> Node:
-    """All nodes are read only where there is none of that name, to say which ones are meant perhaps."""
-    try:
-        if NODE_NAME.fullmatch(name):
-            return await client.get(NODES.at(name))
-    except NotFound:
-        pass
-    except Forbidden as error:
-        raise forbidden(error, "get", str(NODES)) from error
-    page = await client.list_all(NODES, deadline=LIST_SECONDS)
-    unread = tuple(Unread(str(NODES), item.key, item.why) for item in page.set_aside)
-    raise unknown_node(name, Cluster(now=clock.now(), nodes={one.name: one for one in page.items}, unread=unread))
 
 
 async def _budgets(client: Client) -> Budgets:

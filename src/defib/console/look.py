@@ -4,14 +4,14 @@ What this account may not read is noted, not guessed. The operator has an accoun
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from defib.clock import Clock
-from defib.console.failover import KINDS
 from defib.console.kinds import LIST_SECONDS, NOT_READ, find_kind
 from defib.console.session import NotDone, forbidden
+from defib.decide.answers.failover import KINDS
 from defib.decide.plan import decide
 from defib.decide.rules import Rules
 from defib.decide.wanted import wanted_kinds
@@ -22,12 +22,20 @@ from defib.kube.errors import Forbidden, KubeError, NotFound
 from defib.kube.kinds import CONFIG_MAPS, LEASES, NODE_HEALTH_CHECKS, NODE_INCIDENTS, NODES, Kind, R
 from defib.model import medik8s
 from defib.model.cluster import CONFIG_MAPS as CONFIG_MAPS_NAME
-from defib.model.cluster import HEARTBEAT_NAMESPACE, Blindness, Cluster, Missing, Served, Unread
+from defib.model.cluster import HEARTBEAT_NAMESPACE, Blindness, Cluster, Missing, Served, Unread, Wanted
 from defib.model.health_check import KindRef
 from defib.model.incident import INCIDENTS
 from defib.model.meta import Resource, Unstructured
 
+PAGE_SIZE = 5000  # somebody waits: each page more is a way there and back, and nothing is kept for long
 ROUNDS_MAX = 5  # each finds the kinds that the one before gave reason to ask for
+
+Wishes = Callable[[Cluster, Rules], Mapping[KindRef, Wanted]]
+"""Which kinds must be in sight, as far as that can be told from what is in sight already."""
+
+
+def for_checks(cluster: Cluster, rules: Rules) -> Mapping[KindRef, Wanted]:
+    return wanted_kinds(decide(cluster, rules), cluster, rules)
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -37,7 +45,7 @@ class Look(msgspec.Struct, frozen=True):
     unknown: tuple[str, ...]
 
 
-async def look(client: Client, clock: Clock, rules: Rules) -> Look:
+async def look(client: Client, clock: Clock, rules: Rules, wishes: Wishes = for_checks) -> Look:
     """Raises NotDone when there is no point without what could not be read: nodes, and the checks."""
     looking = _Looking(client, clock, rules)
     async with asyncio.TaskGroup() as group:
@@ -60,7 +68,7 @@ async def look(client: Client, clock: Clock, rules: Rules) -> Look:
         },
         unread=tuple(looking.unread),
     )
-    return Look(await looking.with_kinds(cluster), tuple(looking.unknown))
+    return Look(await looking.with_kinds(cluster, wishes), tuple(looking.unknown))
 
 
 def _needed(found: Mapping[str, R] | KubeError, kind: Kind[R]) -> Mapping[str, R]:
@@ -88,7 +96,7 @@ class _Looking:
     async def read(self, kind: Kind[R], namespace: str = "") -> Mapping[str, R] | KubeError:
         scope = Scope(namespace=namespace) if namespace else EVERYTHING
         try:
-            page: Page[R] = await self._client.list_all(kind, scope, deadline=LIST_SECONDS)
+            page: Page[R] = await self._client.list_all(kind, scope, deadline=LIST_SECONDS, page_size=PAGE_SIZE)
         except KubeError as error:
             return error
         self.unread += (Unread(str(kind), item.key, item.why) for item in page.set_aside)
@@ -104,10 +112,10 @@ class _Looking:
         """A kind that a cluster need not have."""
         return {} if isinstance(found, NotFound) else self.optional(found, what)
 
-    async def with_kinds(self, cluster: Cluster) -> Cluster:
+    async def with_kinds(self, cluster: Cluster, wishes: Wishes) -> Cluster:
         """Pod failover, the kinds that the checks name, and those that tell of upgrades, as far as they are known of."""
         for _ in range(ROUNDS_MAX):
-            wanted = wanted_kinds(decide(cluster, self._rules), cluster, self._rules)
+            wanted = wishes(cluster, self._rules)
             missing = dict.fromkeys(KINDS, "") | {kind: how.namespace for kind, how in wanted.items()}
             missing = {kind: namespace for kind, namespace in missing.items() if kind not in cluster.kinds}
             if not missing:

@@ -11,13 +11,17 @@ import msgspec
 
 from defib.clock import Clock
 from defib.config import Settings
+from defib.console.acting_as import ActingAs
 from defib.kube.client import Client
+from defib.kube.credentials import Impersonation, is_clean_header
 from defib.kube.errors import UNREADABLE, Forbidden, KubeError
-from defib.kube.http import connect
+from defib.kube.http import open_transport
+from defib.kube.kubeconfig import Connection, load_connection
 from defib.kube.transport import Request, Transport
 
 TIME_SECONDS = 5.0
 WHO_SECONDS = 5.0
+IMPERSONATE = "impersonate"  # the verb, in which the server refuses to take us for somebody else
 ALIKE = timedelta(seconds=3)  # a date is in whole seconds and takes its time to us: less says nothing
 
 
@@ -51,7 +55,10 @@ class Session(msgspec.Struct, frozen=True):
 async def connected(settings: Settings, clock: Clock) -> AsyncIterator[Session]:
     """Raises NotDone, also for what the API server refuses meanwhile and nobody has caught."""
     try:
-        transport = await connect(settings.kubeconfig, settings.context, os.environ, clock)
+        connection = await asyncio.to_thread(load_connection, settings.kubeconfig, settings.context, os.environ)
+        if isinstance(settings, ActingAs):
+            connection = _in_the_name_of(settings, connection)
+        transport = await open_transport(connection, os.environ, clock)
         client = Client(transport, clock, repeats_throttled_writes=True)
         try:
             yield Session(client, ServerClock(clock, await _ahead(transport, clock)))
@@ -59,6 +66,15 @@ async def connected(settings: Settings, clock: Clock) -> AsyncIterator[Session]:
             await client.close()
     except KubeError as error:
         raise NotDone(str(error)) from error
+
+
+def _in_the_name_of(wanted: ActingAs, connection: Connection) -> Connection:
+    """As kubectl does it: what the kubeconfig says about that is not added to, it is replaced."""
+    if not all(map(is_clean_header, (wanted.as_user, *wanted.as_groups))):
+        raise NotDone("--as or --as-group has characters that cannot be sent; give a name as the cluster knows it")
+    impersonate = Impersonation(user=wanted.as_user, groups=wanted.as_groups)
+    user = msgspec.structs.replace(connection.user, impersonate=impersonate)
+    return msgspec.structs.replace(connection, user=user)
 
 
 async def _ahead(transport: Transport, clock: Clock) -> timedelta:
@@ -74,6 +90,9 @@ async def _ahead(transport: Transport, clock: Clock) -> timedelta:
 
 def forbidden(error: Forbidden, verb: str, resource: str, namespace: str = "") -> NotDone:
     """What the server said, and how to see whether it has changed."""
+    if IMPERSONATE in str(error):
+        ask = f"ask for the right to {IMPERSONATE}, or leave --as out (kubectl auth can-i {IMPERSONATE} users)"
+        return NotDone(f"{error}; {ask}")
     where = f" -n {namespace}" if namespace else ""
     return NotDone(f"{error}; ask for the right to {verb} it (kubectl auth can-i {verb} {resource}{where})")
 

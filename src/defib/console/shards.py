@@ -1,7 +1,7 @@
 """Which replica looks after what, as it stands in the Leases of all of them. Nothing is changed."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
@@ -9,12 +9,12 @@ import msgspec
 from defib.clock import SystemClock
 from defib.config import Settings
 from defib.console.session import Session, connected, forbidden
-from defib.console.why import Told
 from defib.coordinate.keys import ADMISSION
 from defib.coordinate.lock import MARKED
 from defib.coordinate.seats import BUCKETS
 from defib.coordinate.sharded import BUCKET_LEASE, MEMBER_LEASE
 from defib.coordinate.shards import bucket_of
+from defib.decide.answers.told import Told
 from defib.kube.client import Client, Scope
 from defib.kube.errors import Forbidden, NotFound
 from defib.kube.kinds import LEASES, NODES
@@ -84,7 +84,10 @@ async def shards(settings: Settings, node: str = "") -> Sharing:
         return await look_at(session, settings, node)
 
 
-async def look_at(session: Session, settings: Settings, node: str = "") -> Sharing:
+async def look_at(
+    session: Session, settings: Settings, node: str = "", *, known: Collection[str] | None = None
+) -> Sharing:
+    """`known` are the names of the nodes, where somebody has read them already. Raises NotDone."""
     namespace, now = settings.namespace, session.clock.now()
     leases = await _leases(session.client, namespace, settings.leader_lock)
     buckets = {
@@ -97,7 +100,7 @@ async def look_at(session: Session, settings: Settings, node: str = "") -> Shari
         return Sharing(
             now=now, is_shared=False, leader=_holder(single), renewed=single.renewed, lock=lock, node=None, idle=()
         )
-    nodes, unknown = await _nodes(session.client)
+    nodes, unknown = await _nodes(session.client) if known is None else (_in_buckets(known), ())
     admission = bucket_of(ADMISSION, BUCKETS)
     grips = {number: buckets.get(number, NOBODYS) for number in range(BUCKETS)}
     return Sharing(
@@ -137,7 +140,11 @@ async def _nodes(client: Client) -> tuple[Nodes | None, tuple[str, ...]]:
         page = await client.list_all(NODES)
     except Forbidden as error:
         return None, (f"how many nodes each has: {error}",)
-    return {node.name: bucket_of(node.name, BUCKETS) for node in page.items}, ()
+    return _in_buckets(node.name for node in page.items), ()
+
+
+def _in_buckets(names: Iterable[str]) -> Nodes:
+    return {name: bucket_of(name, BUCKETS) for name in names}
 
 
 def _grip(lease: Lease | None, now: datetime) -> Grip:

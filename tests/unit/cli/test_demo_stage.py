@@ -38,7 +38,8 @@ def watched(watch: Callable[[Stage], Awaitable[None]], *, seed: int = 1, speed: 
         stage = Stage(clock, speed, DEFINITIONS)
         async with asyncio.TaskGroup() as group:
             playing = group.create_task(stage.run())
-            assert await stage.until(lambda: stage.is_served and stage.cast.leader != "", START_SECONDS)
+            assert stage.caption.startswith("The cluster starts")
+            assert await stage.until(lambda: stage.has_begun, START_SECONDS)
             await watch(stage)
             playing.cancel()
 

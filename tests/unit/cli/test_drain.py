@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from rich.console import Console, RenderableType
 
-from defib.cli.drain import PIPED_WIDTH, STUCK, forecast_page, page
+from defib.cli.drain import STUCK, forecast_page, page
 from defib.cli.main import execute
 from defib.decide.drains.doctor import Diagnosis, Moment, PodDiagnosis, RecordTold, State
 from defib.decide.drains.findings import Finding, Reason
@@ -30,6 +30,8 @@ BLOCKED = PodDiagnosis(
     later=Moment(message="if its budget still refuses, it is deleted past it", at=T0 + 58 * MINUTE),
 )
 QUIET = PodDiagnosis(pod="shop/db-0", owner="", findings=(), next=BLOCKED.next)
+
+WIDTH = 100
 
 
 def a_diagnosis(*pods: PodDiagnosis, **changes: Any) -> Diagnosis:
@@ -71,7 +73,7 @@ def a_forecast(**changes: Any) -> Forecast:
     return msgspec.structs.replace(told, **changes)
 
 
-def drawn(drawing: RenderableType, width: int = PIPED_WIDTH) -> str:
+def drawn(drawing: RenderableType, width: int = WIDTH) -> str:
     console = Console(width=width, color_system=None, highlight=False)
     with console.capture() as capture:
         console.print(drawing)

@@ -9,7 +9,8 @@ import msgspec
 import yaml
 
 from defib.clock import Clock
-from defib.console.why import Answer, CheckTold, answer
+from defib.console.why import answer
+from defib.decide.answers.told import Answer, CheckTold
 from defib.decide.rules import Rules
 from defib.decide.upgrade import SIGNALS
 from defib.kube.client import Client

@@ -6,7 +6,7 @@ import pytest
 
 from defib.console.approval import grant
 from defib.console.session import NotDone
-from defib.decide.admission import APPROVED_UNTIL
+from defib.decide.admission import APPROVED_BY, APPROVED_UNTIL
 from defib.simulate.virtual_time import START
 from tests.unit.console.desk import (
     Desk,
@@ -38,7 +38,7 @@ def test_what_waits_for_approval_is_approved_and_told() -> None:
             f"node n1 may be remediated until {UNTIL}; "
             "check workers (Unhealthy): the operator creates FooRemediation ns/n1 at once"
         )
-        assert annotations_of(desk.server, "n1") == {APPROVED_UNTIL: UNTIL}
+        assert annotations_of(desk.server, "n1") == {APPROVED_UNTIL: UNTIL, APPROVED_BY: "ann"}
         assert (await desk.told("n1")).reason == "Starting"
 
     at_the_desk(scene)
@@ -50,7 +50,10 @@ def test_approving_again_sets_the_time_anew_and_nothing_else() -> None:
         add_check(desk.server, mode="Approve")
         await approve(desk)
         await approve(desk, length=timedelta(minutes=5))
-        assert annotations_of(desk.server, "n1") == {APPROVED_UNTIL: stamp(START + timedelta(minutes=5))}
+        assert annotations_of(desk.server, "n1") == {
+            APPROVED_UNTIL: stamp(START + timedelta(minutes=5)),
+            APPROVED_BY: "ann",
+        }
 
     at_the_desk(scene)
 
@@ -61,7 +64,7 @@ def test_what_else_holds_it_back_is_told() -> None:
         add_check(desk.server, mode="Approve")
         put_config(desk.server, "defib-brake", reason="storage")
         assert (await approve(desk)).endswith("check workers (Unhealthy): still held back, the brake is on: storage")
-        assert annotations_of(desk.server, "n1") == {APPROVED_UNTIL: UNTIL}
+        assert annotations_of(desk.server, "n1") == {APPROVED_UNTIL: UNTIL, APPROVED_BY: "ann"}
 
     at_the_desk(scene)
 

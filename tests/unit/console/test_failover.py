@@ -2,8 +2,8 @@
 
 import pytest
 
-from defib.console.failover import NOBODY_PROVES, FailoverTold
-from defib.console.why import Answer
+from defib.decide.answers.failover import NOBODY_PROVES
+from defib.decide.answers.told import Answer, FailoverTold
 from defib.kube.client import Deletion
 from defib.kube.kinds import unstructured
 from tests.unit.console.desk import (

@@ -6,9 +6,12 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from defib.clock import SystemClock
 from defib.config import Settings
+from defib.console.acting_as import ActingAs
 from defib.console.brake import pull
 from defib.console.session import NotDone, connected
 from defib.kube.kinds import NODES
@@ -80,3 +83,32 @@ async def test_a_server_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(NotDone, match="connection refused"):
         async with connected(Settings(kubeconfig=kubeconfig), SystemClock()) as session:
             await session.client.get(NODES.at("nobody"))
+
+
+async def test_a_command_in_somebody_elses_name_says_so_with_every_request(tmp_path: Path) -> None:
+    heard: list[tuple[str | None, list[str]]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        heard.append((request.headers.get("Impersonate-User"), request.headers.getall("Impersonate-Group", [])))
+        return web.json_response({"kind": "List", "metadata": {}, "items": []})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(app) as front:
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(KUBECONFIG.format(url=front.make_url("")))
+        asked = ActingAs(kubeconfig=kubeconfig, as_user="bob", as_groups=("ops", "dev"))
+        async with connected(asked, SystemClock()) as session:
+            await session.client.list_all(NODES)
+    assert set(map(str, heard)) == {str(("bob", ["ops", "dev"]))}
+    assert len(heard) == 2  # the time, and the nodes
+
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{{name: c, cluster: {{server: "{url}"}}}}]
+users: [{{name: u, user: {{as: eve, as-groups: [admins]}}}}]
+contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
+current-context: x
+"""

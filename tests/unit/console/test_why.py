@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from defib.console.session import NotDone
-from defib.console.why import Answer, CheckTold
+from defib.decide.answers.told import Answer, CheckTold
 from defib.simulate.virtual_time import START
 from tests.unit.console.desk import (
     Desk,
@@ -194,7 +194,7 @@ def test_machines_read_an_answer_by_names_that_stay() -> None:
     read = msgspec.json.decode(msgspec.json.encode(at_the_desk(scene)))
     assert set(read) == {
         *("node", "exists", "now", "ready", "heartbeat", "cordoned", "lock", "checks", "foreign", "unknown", "basis"),
-        *("incident", "failover", "noFailover"),
+        *("incident", "accounts", "failover", "noFailover"),
     }
     (check,) = read["checks"]
     assert set(check) == {

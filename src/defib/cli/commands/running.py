@@ -45,20 +45,32 @@ def run(**flags: str | None) -> None:
     metavar="X",
     help="How many times faster than real Kubernetes its timers run.",
 )
-def demo(seconds: float | None, seed: int, speed: float) -> None:
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8080,
+    show_default=True,
+    metavar="N",
+    help="Where the page is served, on 127.0.0.1; if that is taken, anywhere.",
+)
+@click.option("--no-page", is_flag=True, help="Serve no page.")
+def demo(seconds: float | None, seed: int, speed: float, port: int, no_page: bool) -> None:
     """Show Defib at work on a cluster that lives in this process.
 
-    Nine simulated nodes with eighteen pods; a node loses its power, and Defib has its pods start elsewhere. Nothing is
-    installed, no cluster is touched. On a terminal it is a live table, elsewhere one line for each thing that happens.
+    Nine simulated machines with pods, disks and disruption budgets, and two replicas of the real operator. A node hangs, a
+    zone is lost, a drain hangs, the leader is killed, the API server ails: one after the other by itself, or when you press
+    its key, or on the page. Nothing is installed, no cluster is touched. On a terminal it is a live table, elsewhere one
+    line for each thing that happens.
 
     \b
     Examples:
       defib demo
-      defib demo --seconds 60 --speed 4
+      defib demo --speed 1
+      defib demo --seconds 60 --no-page
     """  # noqa: D301  see cli
     from defib.cli.demo.play import Wishes, run_demo
 
-    run_demo(Wishes(seconds=seconds, seed=seed, speed=speed))
+    run_demo(Wishes(seconds=seconds, seed=seed, speed=speed, port=None if no_page else port))
 
 
 # Who takes part in which election, and what is logged of it.

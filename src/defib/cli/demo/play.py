@@ -4,8 +4,8 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from rich.live import Live
 from defib.cli.demo import view
 from defib.cli.demo.furniture import DATABASES
 from defib.cli.demo.keys import pressed
+from defib.cli.demo.page import serving_page
 from defib.cli.demo.scenes import SCENES
 from defib.cli.demo.stage import START_SECONDS, Stage
 from defib.cli.run import until_stopped
@@ -35,6 +36,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None
     seed: int
     speed: float
+    port: int | None  # of the page; None: without one
 
 
 def run_demo(wishes: Wishes) -> None:
@@ -60,10 +62,26 @@ async def _play(folder: Path, wishes: Wishes) -> None:
         playing = group.create_task(stage.run(), name="stage")
         try:
             async with asyncio.timeout(wishes.seconds):
-                await _show(Show(stage, str(kubeconfig), ""))
+                await _begun(stage)
+                async with _page(stage, wishes.port) as page:
+                    await _show(Show(stage, str(kubeconfig), page))
         except TimeoutError:
             pass  # the time that was asked for is over
         playing.cancel()
+
+
+async def _begun(stage: Stage) -> None:
+    """There is something to be seen."""
+    await stage.until(lambda: stage.picture is not None, START_SECONDS)
+
+
+@asynccontextmanager
+async def _page(stage: Stage, port: int | None) -> AsyncIterator[str]:
+    if port is None:
+        yield ""
+        return
+    async with serving_page(stage, port) as address:
+        yield address
 
 
 class Show:
@@ -73,10 +91,6 @@ class Show:
         self.stage = stage
         self._kubeconfig = kubeconfig
         self._page = page
-
-    async def begins(self) -> None:
-        """When there is something to be seen."""
-        await self.stage.until(lambda: self.stage.picture is not None, START_SECONDS)
 
     def now(self) -> view.Shown:
         stage = self.stage
@@ -103,7 +117,6 @@ class Show:
 
 async def _show(show: Show) -> None:
     console = Console()
-    await show.begins()
     try:
         if console.is_terminal and not console.is_dumb_terminal:
             await _show_live(show, console)
@@ -138,7 +151,8 @@ async def _show_live(show: Show, console: Console) -> None:
 async def _show_lines(show: Show) -> None:
     """Each line once, as it happens."""
     shown = show.now()
-    opening = [f"Defib demo: {view.headline(shown)}", f"Look yourself: {view.connect_hint(shown)}"]
+    opening = [f"Defib demo: {view.headline(shown)}", *([f"In a browser: {shown.page}"] if shown.page else [])]
+    opening.append(f"Look yourself: {view.connect_hint(shown)}")
     print(*opening, sep="\n", flush=True)
     told_until = shown.now
     while True:

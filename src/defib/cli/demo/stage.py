@@ -58,6 +58,7 @@ class Stage:
         self._furnish(definitions)
         self._wishes: deque[Scene] = deque(maxlen=1)
         self._wished = asyncio.Event()
+        self.has_begun = False
         self.playing: Scene | None = None
         self.victims: tuple[str, ...] = ()
         self.failed_at = 0.0  # when the scene's machine failed
@@ -83,6 +84,8 @@ class Stage:
         """One sentence or two about what is to be seen now, and why."""
         if self.playing is not None and (picture := self.picture) is not None:
             return self.playing.caption(self, picture)
+        if not self.has_begun:
+            return "The cluster starts: its nodes join, its pods are placed, a replica of Defib leads."
         return "All is well: every node answers, every pod runs. Press a key, or wait for what happens next."
 
     def ask_for(self, key: str) -> bool:
@@ -163,11 +166,12 @@ class Stage:
 
     async def _plot(self) -> NoReturn:
         await self.until(lambda: self.is_served and self.cast.leader != "", START_SECONDS)
-        calm = FIRST_CALM_SECONDS
-        script = cycle(SCENES)
+        self.has_begun = True
+        calm, last = FIRST_CALM_SECONDS, -1
         while True:
             await self._calm(calm)
-            scene = self._wishes.popleft() if self._wishes else next(script)
+            scene = self._wishes.popleft() if self._wishes else SCENES[(last + 1) % len(SCENES)]
+            last = SCENES.index(scene)
             self._wished.clear()
             self.playing = scene
             await scene.play(self)

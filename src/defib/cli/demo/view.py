@@ -69,7 +69,7 @@ def story(shown: Shown) -> list[Spoken]:
 
 
 def connect_hint(shown: Shown) -> str:
-    return f"KUBECONFIG={shown.kubeconfig} kubectl get nodes,nhc,nodeincidents"
+    return f"KUBECONFIG={shown.kubeconfig} kubectl get nodes,nhc,ni"
 
 
 def screen(shown: Shown, width: int, height: int) -> RenderableType:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from defib.decide.answers.told import FailoverTold
 from defib.decide.failover.remediation import PROOF_NEEDED, WAITING
 from defib.model import medik8s
 from defib.model.cluster import Cluster, Missing
@@ -21,18 +22,6 @@ WHO_ASKS = (
 NOBODY_PROVES = f"no open NodeIncident is in sight, so nobody is about to prove that the node is down; {WHO_ASKS}"
 
 _WAITS = frozenset({State.WAITING.value, PROOF_NEEDED, WAITING})
-
-
-class FailoverTold(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What one object says of the pods of the node. `advice` is empty where nobody needs to do anything."""
-
-    kind: str
-    namespace: str
-    name: str
-    state: str
-    reason: str  # of one that is held
-    message: str
-    advice: str = ""
 
 
 def failover_of(node: str, cluster: Cluster) -> tuple[FailoverTold, ...]:
