@@ -6,11 +6,13 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 import msgspec
 import structlog
 
 from defib import __version__
+from defib.announcements import announcements_of
 from defib.app import FIRST_CONTACT_SECONDS, Operator, StartFailed
 from defib.clock import Clock, SystemClock
 from defib.config import BadSettings, Settings
@@ -22,13 +24,20 @@ from defib.coordinate.lock import EndpointsLock, LeaseLock
 from defib.coordinate.outside import Outside
 from defib.coordinate.sharded import Locks, Sharded
 from defib.coordinate.store import NoStore, Store
+from defib.kube.borrowed import with_token
 from defib.kube.client import Client
 from defib.kube.errors import KubeError, ServerFailed, Throttled, Unreachable
-from defib.kube.http import connect
+from defib.kube.http import HttpTransport, connect
 from defib.kube.limits import backoff
 from defib.kube.transport import Request, Transport
+from defib.rules_of import rules_of
 from defib.telemetry.metrics import Metrics
+from defib.web.access import Access, AsUser
+from defib.web.board import Site
+from defib.web.board_work import Seats
+from defib.web.dashboard import Dashboard, serving_dashboard
 from defib.web.leader import serving_leader
+from defib.web.live import Sight
 from defib.web.server import CannotListen, serving
 
 log = structlog.get_logger("app")
@@ -41,16 +50,20 @@ WITHOUT_CLUSTER = ("follow", "tooz")
 async def run(settings: Settings) -> None:
     """Run an operator on the cluster that the settings name, until cancelled. Raises StartFailed and BadSettings."""
     if _is_elected(settings):
-        candidate_of(settings)  # what is impossible is told before anything is asked of the cluster
+        # What is impossible is told before anything is asked of the cluster. From here on our name stays the same.
+        settings = msgspec.structs.replace(settings, replica_name=candidate_of(settings).name)
     clock = SystemClock()
     transport = await _connect(settings, clock)
-    operator = Operator(transport, clock, settings, Metrics())
+    metrics = Metrics()
+    operator = Operator(transport, clock, settings, metrics)
     try:
+        operator.announcements = await asyncio.to_thread(announcements_of, settings, clock, metrics)
         operator.leadership = leadership_of(settings, transport, clock, operator)
         is_in_a_pod = settings.kubeconfig is None and IN_A_POD in os.environ
         if not is_in_a_pod:
             await operator.first_contact()
-        async with _served(settings, operator):
+        as_user = partial(with_token, transport.connection, clock=clock)
+        async with _served(settings, operator), _shown(settings, dashboard_of(settings, operator, as_user, clock)):
             if is_in_a_pod:
                 await _reach(operator, clock)
             await until_cancelled(operator)
@@ -103,6 +116,49 @@ async def _served(settings: Settings, operator: Operator) -> AsyncIterator[None]
         async with serving_leader(lambda: operator.leadership.leader, leader.host, leader.port) as told_on:
             log.info("who leads is told", leader=f"http://{leader.host}:{told_on}/")
             yield
+
+
+@asynccontextmanager
+async def _shown(settings: Settings, dashboard: Dashboard) -> AsyncIterator[None]:
+    """That nobody can look is no reason for nodes to go without help."""
+    async with AsyncExitStack() as stack:
+        if settings.dashboard != "off":
+            address = settings.dashboard_address
+            try:
+                port = await stack.enter_async_context(serving_dashboard(dashboard, address.host, address.port))
+                log.info("dashboard is served", page=f"http://{address.host}:{port}/", can_act=dashboard.site.can_act)
+            except CannotListen as error:
+                log.warning("dashboard is not served", why=str(error))
+        yield
+
+
+def dashboard_of(settings: Settings, operator: Operator, as_user: AsUser, clock: Clock) -> Dashboard:
+    """`as_user` asks the API server in the name of whoever has a token."""
+    rules, can_act = rules_of(settings), settings.dashboard == "act"
+    me = settings.replica_name or socket.gethostname()
+    carry_out = None
+    if can_act:
+        from defib.console.page import hands
+
+        carry_out = hands(as_user, clock, rules)
+    return Dashboard(
+        sight=Sight(picture=lambda: operator.picture, seats=lambda: seats_of(settings, operator.leadership)),
+        site=Site(replica=me, version=__version__, can_act=can_act, rules=rules),
+        clock=clock,
+        access=Access(as_user, clock, settings.namespace),
+        carry_out=carry_out,
+    )
+
+
+def seats_of(settings: Settings, leadership: Leadership) -> Seats:
+    standing = leadership.standing
+    return Seats(
+        mode=settings.election if _is_elected(settings) else "off",
+        leader=standing.leader,
+        leads=standing.leads,
+        holders=leadership.holders if isinstance(leadership, Sharded) else {},
+        unowned=standing.unowned,
+    )
 
 
 def leadership_of(settings: Settings, transport: Transport, clock: Clock, operator: Operator) -> Leadership:
@@ -198,7 +254,7 @@ class _ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
     git_version: str
 
 
-async def _connect(settings: Settings, clock: Clock) -> Transport:
+async def _connect(settings: Settings, clock: Clock) -> HttpTransport:
     try:
         return await connect(settings.kubeconfig, settings.context, os.environ, clock)
     except KubeError as error:

@@ -1,8 +1,8 @@
 """`python -m tests.bench`: what our operator costs and how quick it is, on a real API server.
 
 Its parts: watching, beside the Python clients people use; remediating, beside what the Go operator needed; moving the pods
-of failed nodes; many drains at once; handing over from one replica to the next; and sharing the work among several. Prints
-tables, writes build/bench.json, and ends with 1 when a bound is broken. The clients run in .venv-bench, which `make bench`
+of failed nodes; many drains at once; handing over from one replica to the next; sharing the work among several; asking the
+command line; and opening the page. Prints tables, writes build/bench.json, and ends with 1 when a bound is broken. The clients run in .venv-bench, which `make bench`
 makes.
 """
 
@@ -20,9 +20,11 @@ from testbed.cluster import ControlPlane, ControlPlaneFailed
 from testbed.programs import NoControlPlane, Programs, control_plane_programs
 from testbed.settings import Settings
 from tests.bench import drained, moves, report, shares, successions
+from tests.bench.asking import ask
 from tests.bench.draining import drain
 from tests.bench.failover import move
 from tests.bench.handover import hand_over
+from tests.bench.page import show
 from tests.bench.processes import PEERS_PYTHON, ROOT, BenchFailed, say
 from tests.bench.remediating import WATCHED_SECONDS, remediate
 from tests.bench.results import Machine
@@ -31,7 +33,7 @@ from tests.bench.successions import Ends
 from tests.bench.watching import CLIENTS, EVENTS, NODES, Bench, Size
 
 WATCHING = "watching"
-PARTS = (WATCHING, "remediating", "moving", "draining", "handover", "sharing")
+PARTS = (WATCHING, "remediating", "moving", "draining", "handover", "sharing", "asking", "page")
 IDLE_SECONDS = 40.0
 
 CLUSTER = Settings(
@@ -54,7 +56,7 @@ async def run(programs: Programs, asked: argparse.Namespace) -> report.Results:
     return report.Results(machine=machine, **measured)
 
 
-async def measure(part: str, cluster: ControlPlane, asked: argparse.Namespace) -> report.Part:
+async def measure(part: str, cluster: ControlPlane, asked: argparse.Namespace) -> report.Part:  # noqa: PLR0911  one for each part
     match part:
         case "watching":
             clients = tuple(asked.clients)
@@ -73,6 +75,10 @@ async def measure(part: str, cluster: ControlPlane, asked: argparse.Namespace) -
         case "handover":
             nodes = min(asked.nodes, successions.NODES)
             return await hand_over(cluster, Ends(nodes=nodes, orderly=asked.orderly_ends, crashes=asked.crashes))
+        case "asking":
+            return await ask(cluster, asked.nodes)
+        case "page":
+            return await show(asked.nodes)
         case _:
             size_of_all = shares.Fleet(
                 nodes=asked.nodes, failures=max(shares.FAILURES * asked.nodes // shares.NODES, 1)

@@ -1,4 +1,4 @@
-"""The operator's own account, as deploy/operator.yaml makes it, with the rights that remediators bring along.
+"""The operator's own account, as deploy/install.yaml makes it, with the rights that remediators bring along.
 
 No controller runs in these clusters that adds up roles, so the account is bound to those of the remediators one by one.
 """

@@ -2,7 +2,7 @@
 
 Each time a node has just failed, and is due to be remediated a moment after the leader was asked to stop, or killed: so
 the next one has something to do from the very moment when it leads. All replicas are processes of their own, with the
-default settings and the account of deploy/operator.yaml, and so are the onlookers. Whoever ended is replaced before the
+default settings and the account of deploy/install.yaml, and so are the onlookers. Whoever ended is replaced before the
 next one does, and nothing is measured before all have come to rest.
 """
 

@@ -1,18 +1,22 @@
 """The results as a person reads them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
 
 import msgspec
 
+from tests.bench.asked import BARE, Answered, Asking
 from tests.bench.drained import WATCH, Draining, Stretch
 from tests.bench.moves import PODS_EACH, Memory, Moving, Spread
+from tests.bench.page import Paged
 from tests.bench.results import Idle, Machine, Measured, Verdict, Watching
 from tests.bench.shares import REPLICAS as SHARING
 from tests.bench.shares import Load, Sharing, most_of_mean
 from tests.bench.successions import REPLICAS, HandedOver
 from tests.bench.turns import REFERENCE_NAME, REFERENCES, Reference, Remediating, Turn, Watched
 
-Part = Watching | Remediating | Moving | Draining | HandedOver | Sharing
+Part = Watching | Remediating | Moving | Draining | HandedOver | Sharing | Asking | Paged
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,10 +27,15 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     draining: Draining | None = None
     handover: HandedOver | None = None
     sharing: Sharing | None = None
+    asking: Asking | None = None
+    page: Paged | None = None
 
     @property
     def parts(self) -> list[Part]:
-        found = (self.watching, self.remediating, self.moving, self.draining, self.handover, self.sharing)
+        found = (
+            *(self.watching, self.remediating, self.moving, self.draining, self.handover),
+            *(self.sharing, self.asking, self.page),
+        )
         return [part for part in found if part is not None]
 
     @property
@@ -38,18 +47,8 @@ def text(results: Results) -> str:
     machine = results.machine
     cores = f"{machine.cores} cores with a load of {machine.load:.1f} before the start"
     parts = [f"Kubernetes {machine.kubernetes}; {cores}; Python {machine.python}."]
-    if results.watching:
-        parts += _watching(results.watching)
-    if results.remediating:
-        parts += _remediating(results.remediating)
-    if results.moving:
-        parts += _moving(results.moving)
-    if results.draining:
-        parts += _draining(results.draining)
-    if results.handover:
-        parts += _handover(results.handover)
-    if results.sharing:
-        parts += _sharing(results.sharing)
+    for part in results.parts:
+        parts += _PAGES[type(part)](part)
     if not all(part.judged for part in results.parts):
         parts.append(
             "A small run: the bounds are for all nodes, clients, pods and ends, so not all of them were judged."
@@ -201,6 +200,47 @@ def _sharing(sharing: Sharing) -> list[str]:
     ]
 
 
+def _asking(asking: Asking) -> list[str]:
+    head = (
+        f"Asking: one command about one of {asking.nodes:,} nodes, from the start of its process to its end, beside a process "
+        "that fetches the same lists of nodes\nand heartbeats and does nothing with them. "
+        f"The load was {asking.load_before:.1f} before and {asking.load_after:.1f} after."
+    )
+    bare = asking.answers[BARE]
+    columns = ("", "times", "p50 s", "slowest s", "CPU s", "of the bare lists: s", "CPU")
+    rows = [_answered(name, one, bare) for name, one in asking.answers.items()]
+    return [head, _table([columns, *rows]), _table(_verdicts(asking.verdicts, asking.judged))]
+
+
+def _paged(paged: Paged) -> list[str]:
+    head = (
+        f"The page: {paged.nodes:,} nodes of an embedded server, opened {len(paged.loads)} times in a Chromium that has nothing of it "
+        f"yet; then {len(paged.update_seconds)} nodes change, one\nafter the other. Seconds from the request to the picture, and from "
+        "the write of a node to its changed cell on the screen."
+    )
+    columns: Sequence[str] = ("", "p50", "worst")
+    spreads = {
+        "first paint, s": [one.first_paint_seconds for one in paged.loads],
+        "all nodes painted, s": [one.map_seconds for one in paged.loads],
+        "transferred, kB": [one.kilobytes for one in paged.loads],
+        "a change on the screen, s": paged.update_seconds,
+    }
+    rows = [(name, f"{median(found):.2f}", f"{max(found):.2f}") for name, found in spreads.items()]
+    return [head, _table([columns, *rows]), _table(_verdicts(paged.verdicts, paged.judged))]
+
+
+def _answered(name: str, one: Answered, bare: Answered) -> Sequence[str]:
+    return (
+        name,
+        str(one.times),
+        f"{one.wall_p50:.2f}",
+        f"{one.wall_max:.2f}",
+        f"{one.cpu_p50:.2f}",
+        f"{one.wall_p50 / bare.wall_p50:.1f}x",
+        f"{one.cpu_p50 / bare.cpu_p50:.1f}x",
+    )
+
+
 def _loads(loads: list[Load]) -> list[Sequence[str]]:
     columns: dict[str, list[float]] = {
         "buckets": [one.buckets for one in loads],
@@ -282,3 +322,15 @@ def _table(rows: list[Sequence[str]]) -> str:
         for row in rows
     ]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+_PAGES: dict[type, Callable[[Any], list[str]]] = {
+    Watching: _watching,
+    Remediating: _remediating,
+    Moving: _moving,
+    Draining: _draining,
+    HandedOver: _handover,
+    Sharing: _sharing,
+    Asking: _asking,
+    Paged: _paged,
+}

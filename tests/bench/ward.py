@@ -19,7 +19,7 @@ from defib.model.meta import Unstructured
 from testbed.cluster import ControlPlane
 from tests.bench.processes import ROOT, BenchFailed
 
-MANIFESTS = ("deploy/crds", "deploy/admission.yaml", "deploy/operator.yaml", "testbed/crds/test-remediators.yaml")
+MANIFESTS = ("deploy/install.yaml", "testbed/crds/test-remediators.yaml")
 GROUP, VERSION = "test.defib.dev", "v1alpha1"
 TEMPLATES = unstructured(GROUP, VERSION, "fooremediationtemplates", "FooRemediationTemplate", namespaced=True)
 REMEDIATIONS = unstructured(GROUP, VERSION, "fooremediations", "FooRemediation", namespaced=True)
