@@ -22,8 +22,9 @@ demo: $(READY) ## Watch an embedded cluster lose a node: DEMO="--seconds 30" pas
 .PHONY: test
 test: check ## Everything: make check, the contracts and the end-to-end tests on a real control plane
 	@$(BIN)/python -m testbed build || [ "$${CI:-}" != true ]  # without it, those tests skip, and say so
+	@$(BIN)/python -m testbed build --helm || [ "$${CI:-}" != true ]
 	@$(BIN)/pytest -q -n 2 tests/flows --durations=5
-	@$(BIN)/pytest -q -n 2 --dist loadfile tests/contract tests/e2e tests/testbed --durations=15  # most of it is waiting
+	@$(BIN)/pytest -q -n 2 --dist loadfile tests/contract tests/e2e tests/browser tests/testbed --durations=15  # most of it is waiting
 
 .PHONY: check
 check: $(READY) ## The inner loop, about two minutes: lint, types, import contracts, unit, property and tidy tests
@@ -49,7 +50,7 @@ cluster: $(READY) ## A real control plane with hollow nodes for you, until Ctrl-
 	@$(BIN)/python -m testbed up --nodes $(NODES)
 
 .PHONY: bench
-bench: $(READY) $(BENCH_VENV)/.ready ## CPU, memory and speed on the real API server, beside other clients: PARTS="watching remediating moving draining handover sharing"
+bench: $(READY) $(BENCH_VENV)/.ready ## CPU, memory and speed on the real API server, beside other clients: PARTS="watching remediating moving draining handover sharing asking page"
 	@$(BIN)/python -m testbed build
 	@$(BIN)/python -m tests.bench $(if $(PARTS),--parts $(PARTS))
 
@@ -65,8 +66,13 @@ bench-load: $(READY) ## What 1,000 hollow nodes with 5,000 pods cost beside a re
 	@$(BIN)/python -m testbed.load
 
 .PHONY: docs
-docs: $(READY) ## Write the reference pages from the code
-	@$(BIN)/python docs/generate.py
+docs: $(READY) ## Write the reference from the code, and build the documentation as a site in build/site
+	@$(BIN)/python -m docs.generate
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # what it would tell of itself: docs/decisions/0017-a-site-that-asks-nobody.md
+
+.PHONY: render
+render: $(READY) ## Write deploy/install.yaml, deploy/observe.yaml and the page of rights from the chart
+	@$(BIN)/python -m testbed.chart
 
 .PHONY: setup
 setup: $(READY) ## Make the virtual environment (the others do it by themselves)

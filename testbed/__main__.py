@@ -16,7 +16,7 @@ from testbed.cluster import ControlPlane, ControlPlaneFailed
 from testbed.people.cluster import instructions, staffed
 from testbed.people.orders import HELP, Order, Verb, give
 from testbed.people.place import NoCluster, find
-from testbed.programs import NoControlPlane, Program, Programs, control_plane_programs
+from testbed.programs import NoControlPlane, Program, Programs, control_plane_programs, helm_program
 from testbed.quiet import only_warnings
 from testbed.scenario.command import tell_stories
 from testbed.scenario.errors import StoryError
@@ -44,7 +44,8 @@ def _do(asked: argparse.Namespace) -> int:
         case "story":
             return 1 if tell_stories(asked.story, real=asked.real) else 0
         case "build":
-            print(control_plane_programs(api_only=asked.api_only)[Program.APISERVER].parent)
+            built = helm_program() if asked.helm else control_plane_programs(api_only=asked.api_only)[Program.APISERVER]
+            print(built.parent)
             return 0
         case "up":
             if asked.api_only and asked.nodes:
@@ -62,6 +63,9 @@ def _arguments() -> argparse.Namespace:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     build = commands.add_parser("build", help="find or build the programs, and print where they are")
+    build.add_argument(
+        "--helm", action="store_true", help="Helm, for what is rendered from the chart, and nothing else"
+    )
     up = commands.add_parser("up", help="start a cluster and keep it until Ctrl-C")
     up.add_argument("--nodes", type=int, default=0, help="how many hollow nodes it has (default: none)")
     up.add_argument("--timers", choices=[one.value for one in Timers], default="default", help="how fast it lives")

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 
-from testbed.build import NoControlPlane, Recipe, cache_directory, ensure_built
+from testbed.build import HELM, NoControlPlane, Recipe, cache_directory, ensure_built
 
-__all__ = ["NoControlPlane", "Program", "Programs", "control_plane_programs", "present", "tell"]
+__all__ = ["NoControlPlane", "Program", "Programs", "control_plane_programs", "helm_program", "present", "tell"]
 
 
 class Program(StrEnum):
@@ -48,6 +48,12 @@ def control_plane_programs(*, api_only: bool = False, say: Callable[[str], None]
         say(f"control plane: KUBEBUILDER_ASSETS has no {lacking}; using our own")
     home = ensure_built(Recipe(), cache_directory(os.environ), tuple(Program), say)
     return {name: home / name for name in needed}
+
+
+def helm_program(*, say: Callable[[str], None] = tell) -> Path:
+    """Ours, from the cache or built: what is rendered from the chart must not depend on whose Helm is on PATH."""
+    home = ensure_built(HELM, cache_directory(os.environ).parent / HELM.program, (), say)
+    return home / HELM.program
 
 
 def present(needed: Iterable[Program], environment: Mapping[str, str]) -> Programs | None:

@@ -1,6 +1,6 @@
 """A real control plane with Defib installed as its manifests say, test remediators, and nodes that a test makes ill.
 
-The operator is a process of its own and logs in as the service account of deploy/operator.yaml: what its role does not
+The operator is a process of its own and logs in as the service account of deploy/install.yaml: what its role does not
 allow, it cannot do here either. Nodes are plain objects; nobody but the test says how they are.
 """
 
@@ -335,11 +335,10 @@ async def check_cluster(programs: Programs, policy: Path) -> AsyncIterator[Check
 
 
 async def _install(cluster: CheckCluster) -> None:
-    paths = (DEPLOY / "crds", DEPLOY / "admission.yaml", DEPLOY / "operator.yaml")
-    options = [option for path in paths for option in ("-f", str(path))]
     plane = cluster.plane
+    manifest = f"--filename={DEPLOY / 'install.yaml'}"
     process = await asyncio.create_subprocess_exec(
-        plane.kubectl, f"--kubeconfig={plane.kubeconfig}", "apply", *options, stdout=PIPE, stderr=STDOUT
+        plane.kubectl, f"--kubeconfig={plane.kubeconfig}", "apply", manifest, stdout=PIPE, stderr=STDOUT
     )
     async with asyncio.timeout(PATIENCE_SECONDS):
         said, _ = await process.communicate()

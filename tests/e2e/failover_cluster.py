@@ -34,7 +34,7 @@ from tests.e2e.rights import until_allowed
 Body = dict[str, Any]
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-FILES = ("crds", "admission.yaml", "operator.yaml")
+FILES = ("install.yaml",)
 PATIENCE_SECONDS = 30.0
 POLICIES = unstructured("defib.dev", "v1alpha1", "podfailoverpolicies", "PodFailoverPolicy", namespaced=True)
 # Roles come into force a moment after they were written, and those that are added up another moment later.

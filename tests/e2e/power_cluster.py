@@ -45,7 +45,7 @@ from tests.e2e.rights import until_allowed
 Body = dict[str, Any]
 
 PLACE = "defib-system"  # where templates, remediations and Secrets are
-FILES = ("crds", "admission.yaml", "operator.yaml")
+FILES = ("install.yaml",)
 DEPLOY = Path(__file__).parents[2] / "deploy"
 PATIENCE_SECONDS = 40.0
 UNHEALTHY_AFTER = "1s"

@@ -1,4 +1,4 @@
-"""`defib run` as a process of its own, logged in as the service account of deploy/operator.yaml, and what it says of itself."""
+"""`defib run` as a process of its own, logged in as the service account of deploy/install.yaml, and what it says of itself."""
 
 import asyncio
 import json

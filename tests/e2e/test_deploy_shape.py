@@ -1,4 +1,4 @@
-"""deploy/operator.yaml under the real scheduler and the real controllers: where its replicas are, and that one always is."""
+"""deploy/install.yaml under the real scheduler and the real controllers: where its replicas are, and that one always is."""
 
 import asyncio
 from asyncio.subprocess import PIPE, STDOUT
@@ -35,13 +35,11 @@ async def cluster(programs: Programs) -> AsyncIterator[HollowCluster]:
 
 
 async def installed(cluster: HollowCluster) -> None:
-    files = [str(DEPLOY / name) for name in ("crds", "admission.yaml", "operator.yaml", "endpoints-election.yaml")]
-    arguments = [part for file in files for part in ("-f", file)]
     process = await asyncio.create_subprocess_exec(
         cluster.plane.kubectl,
         f"--kubeconfig={cluster.plane.kubeconfig}",
         "apply",
-        *arguments,
+        f"--filename={DEPLOY / 'install.yaml'}",
         stdout=PIPE,
         stderr=STDOUT,
     )

@@ -1,4 +1,4 @@
-"""What deploy/admission.yaml keeps from happening in drains: a kubelet that speaks for people, and Defib that changes pods."""
+"""What the admission policies of deploy/install.yaml keep from happening in drains: a kubelet that speaks for people, and Defib that changes pods."""
 
 import asyncio
 from asyncio.subprocess import PIPE, STDOUT
@@ -51,7 +51,7 @@ async def people(programs: Programs) -> AsyncIterator[People]:
         AsyncExitStack() as stack,
     ):
         admin = await a_client(cluster.kubeconfig, stack)
-        await apply(cluster, "crds", "admission.yaml", "operator.yaml")
+        await apply(cluster, "install.yaml")
         await admin.create(NAMESPACES, {"metadata": {"name": SHOP}})
         await admin.create(BINDINGS, kubelets_may_what_they_may_everywhere())
         kubelet = await a_client(cluster.token_kubeconfig(KUBELET), stack)

@@ -1,4 +1,4 @@
-"""What the account of deploy/operator.yaml may do about drains, and what deploy/managed-upgrade-operator.yaml adds."""
+"""What the account of deploy/install.yaml may do about drains, and what the feature nodekeeper of the chart adds."""
 
 import asyncio
 from asyncio.subprocess import PIPE, STDOUT
@@ -16,6 +16,7 @@ from defib.kube.client import Client, Deletion, Evicted, JsonPatch, Merge, Scope
 from defib.kube.errors import Forbidden, NotFound
 from defib.kube.http import connect
 from defib.kube.kinds import NAMESPACES, PODS, unstructured
+from testbed.chart import render
 from testbed.cluster import ControlPlane
 from testbed.programs import Programs
 from testbed.settings import Settings
@@ -37,7 +38,7 @@ ACCOUNTS = unstructured("", "v1", "serviceaccounts", "ServiceAccount", namespace
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(programs: Programs) -> AsyncIterator[ControlPlane]:
     async with ControlPlane(programs, Settings(api_only=True)) as cluster:
-        await apply(cluster, "crds", "admission.yaml", "operator.yaml")
+        await apply(cluster, DEPLOY / "install.yaml")
         yield cluster
 
 
@@ -71,10 +72,9 @@ async def a_client(kubeconfig: Path) -> Client:
     return Client(await connect(kubeconfig, None, {}, clock), clock)
 
 
-async def apply(cluster: ControlPlane, *files: str) -> None:
-    options = [f"-f={DEPLOY / file}" for file in files]
+async def apply(cluster: ControlPlane, file: Path) -> None:
     process = await asyncio.create_subprocess_exec(
-        cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", "apply", *options, stdout=PIPE, stderr=STDOUT
+        cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", "apply", f"-f={file}", stdout=PIPE, stderr=STDOUT
     )
     async with asyncio.timeout(PATIENCE_SECONDS):
         said, _ = await process.communicate()
@@ -130,13 +130,15 @@ async def test_a_pod_is_deleted_past_its_budget(admin: Client, operator: Client)
 
 
 async def test_how_nodekeeper_is_configured_is_read_only_where_somebody_has_allowed_it(
-    cluster: ControlPlane, admin: Client, operator: Client
+    cluster: ControlPlane, helm: Path, admin: Client, operator: Client
 ) -> None:
     config = {"metadata": {"name": "managed-upgrade-operator-config"}, "data": {CONFIG_KEY: "nodeDrain: {timeOut: 45}"}}
     await admin.create(CONFIGS, config, namespace=NAMESPACE)
     with pytest.raises(Forbidden):
         await operator.list_all(CONFIGS, Scope(namespace=NAMESPACE))
-    await apply(cluster, "managed-upgrade-operator.yaml")
+    added = cluster.directory / "nodekeeper.yaml"
+    added.write_text(render(helm, {"features.nodekeeper": True}, "--show-only=templates/nodekeeper.yaml"))
+    await apply(cluster, added)
     await until_allowed(admin, "watch", "configmaps", NAMESPACE)
 
     async def is_read() -> bool:

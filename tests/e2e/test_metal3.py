@@ -16,11 +16,12 @@ from defib.kube.client import Merge
 from defib.kube.errors import NotFound
 from defib.kube.kinds import NODES, unstructured
 from defib.model.metal3 import TRIGGER
+from testbed.chart import render
 from testbed.programs import Programs
 from testbed.scenario.hollow_cluster import alongside
 from tests.e2e.audit import ACCOUNT
 from tests.e2e.hollow_cluster import eventually
-from tests.e2e.power_cluster import DEPLOY, PowerCluster, Ward, power_cluster
+from tests.e2e.power_cluster import PowerCluster, Ward, power_cluster
 from tests.e2e.running_operator import RunningOperator, defib_run
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(120, func_only=True), pytest.mark.asyncio(loop_scope="module")]
@@ -38,9 +39,13 @@ FAST = Metal3Settings(pace=Pace().faster(20))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def cluster(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[PowerCluster]:
+async def cluster(
+    programs: Programs, helm: Path, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[PowerCluster]:
     async with power_cluster(programs, tmp_path_factory.mktemp("audit") / "policy.yaml") as cluster:
-        for file in (*CRDS, DEPLOY / "metal3.yaml"):
+        rights = cluster.plane.directory / "metal3.yaml"
+        rights.write_text(render(helm, {"features.metal3": True}, "--show-only=templates/metal3.yaml"))
+        for file in (*CRDS, rights):
             await cluster.kubectl("apply", f"--filename={file}")
         await cluster.kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=20s")
 

@@ -47,7 +47,7 @@ Checks = Kind[Any]
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(programs: Programs) -> AsyncIterator[ControlPlane]:
     async with ControlPlane(programs, Settings(api_only=True)) as cluster:
-        await kubectl(cluster, "apply", "-f", str(DEPLOY / "crds"), "-f", str(DEPLOY / "admission.yaml"))
+        await kubectl(cluster, "apply", "-f", str(DEPLOY / "install.yaml"))
         yield cluster
 
 

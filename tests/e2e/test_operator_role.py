@@ -1,4 +1,4 @@
-"""deploy/operator.yaml on a real API server: its account may do what the operator does, and exactly that."""
+"""deploy/install.yaml on a real API server: its account may do what the operator does, and exactly that."""
 
 import asyncio
 from asyncio.subprocess import PIPE, STDOUT
@@ -36,7 +36,7 @@ from tests.failover_corpus import EV_12, SEED, a_policy
 pytestmark = [pytest.mark.real, pytest.mark.timeout(90, func_only=True), pytest.mark.asyncio(loop_scope="module")]
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-MANIFEST = DEPLOY / "operator.yaml"
+MANIFEST = DEPLOY / "install.yaml"
 PATIENCE_SECONDS = 20.0
 CLUSTER_ROLES = unstructured("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
 SECRETS = unstructured("", "v1", "secrets", "Secret", namespaced=True)
@@ -112,7 +112,7 @@ NEVER = (
     *("drainpolicies/finalizers.defib.dev", "poddisruptionbudgets/status.policy", "nodeclaims/status.karpenter.sh"),
     *("validatingadmissionpolicies.admissionregistration.k8s.io", "certificatesigningrequests.certificates.k8s.io"),
     *("machines/status.machine.openshift.io", "kubeadmcontrolplanes/status.controlplane.cluster.x-k8s.io"),
-    # Those are in deploy/endpoints-election.yaml and deploy/metal3.yaml, which are for whoever wants them.
+    # Those come with election=endpoints and features.metal3 of the chart, for whoever wants them.
     *("endpoints", "endpointslices.discovery.k8s.io"),
     *("baremetalhosts.metal3.io", "metal3machines.infrastructure.cluster.x-k8s.io"),
     *("metal3remediations.infrastructure.cluster.x-k8s.io", "machinehealthchecks/status.machine.openshift.io"),
@@ -175,9 +175,8 @@ async def a_client(kubeconfig: Path) -> Client:
 
 
 async def applied(cluster: ControlPlane) -> str:
-    files = ("-f", str(DEPLOY / "crds"), "-f", str(DEPLOY / "admission.yaml"), "-f", str(MANIFEST))
     process = await asyncio.create_subprocess_exec(
-        cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", "apply", *files, stdout=PIPE, stderr=STDOUT
+        cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", "apply", "-f", str(MANIFEST), stdout=PIPE, stderr=STDOUT
     )
     async with asyncio.timeout(PATIENCE_SECONDS):
         said, _ = await process.communicate()

@@ -1,7 +1,7 @@
 """A node loses its power on a real control plane: Defib, installed as its manifests say, lets pods run elsewhere.
 
 Pods tolerate an unreachable node for five minutes here, as they do everywhere, so whatever leaves within the time of a
-test was moved by us. The operator is a process of its own and logs in as the service account of deploy/operator.yaml.
+test was moved by us. The operator is a process of its own and logs in as the service account of deploy/install.yaml.
 """
 
 import asyncio
@@ -43,8 +43,7 @@ SLOW_TO_EVICT = Settings(controller_manager=SETTINGS.controller_manager)
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(programs: Programs) -> AsyncIterator[HollowCluster]:
     async with hollow_cluster(programs, settings=SLOW_TO_EVICT) as cluster:
-        files = (DEPLOY / "crds", DEPLOY / "admission.yaml", DEPLOY / "operator.yaml")
-        await kubectl(cluster, "apply", *(option for path in files for option in ("-f", str(path))))
+        await kubectl(cluster, "apply", "-f", str(DEPLOY / "install.yaml"))
         for verb, what, namespace in (
             ("patch", "podfailoverremediations.defib.dev", "defib-system"),
             ("create", "nodehealthchecks.remediation.medik8s.io", ""),

@@ -20,6 +20,7 @@ from defib.kube.kinds import NAMESPACES, NODE_INCIDENTS, Kind, unstructured
 from defib.model.incident import NodeIncident
 from defib.model.meta import Unstructured
 from testbed.bmc.metal3 import metal3_definitions
+from testbed.chart import render
 from testbed.cluster import ControlPlane
 from testbed.programs import Programs
 from testbed.settings import Settings, TokenUser
@@ -27,8 +28,6 @@ from tests.contract.api_server.steps import eventually, install, raw
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(60, func_only=True), pytest.mark.asyncio(loop_scope="module")]
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
-FILES = ("crds", "admission.yaml", "operator.yaml", "metal3.yaml")
 PATIENCE_SECONDS = 20.0
 TRIGGER = "host.metal3.io/external-remediation"
 PLACE = "machines-here"
@@ -67,7 +66,7 @@ CHANGES_THINGS = {
 
 READ = ("get", "list", "watch")
 VERBS = (*READ, "create", "update", "patch", "delete", "deletecollection", "remediate")
-# What metal3.yaml adds for Defib, and what the rules of operator.yaml let it read already.
+# What the feature metal3 of the chart adds for Defib, and what the other rules let it read already.
 WITH_METAL3 = {
     "baremetalhosts.metal3.io": (*READ, "patch"),
     "baremetalhosts/status.metal3.io": (),
@@ -96,13 +95,13 @@ class People(msgspec.Struct, frozen=True):
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def people(programs: Programs) -> AsyncIterator[People]:
+async def people(programs: Programs, helm: Path) -> AsyncIterator[People]:
     settings = Settings(api_only=True, token_users=tuple(TokenUser(name) for name in NAMES))
     async with ControlPlane(programs, settings) as cluster, AsyncExitStack() as stack:
         admin = await a_client(cluster.kubeconfig, stack)
         for definition in metal3_definitions():
             await install(admin, definition)
-        await apply(cluster)
+        await apply(cluster, helm)
         clients = {name: await a_client(cluster.token_kubeconfig(name), stack) for name in NAMES}
         await give_rights(admin)
         people = People(admin, clients)
@@ -117,10 +116,12 @@ async def a_client(kubeconfig: Path, stack: AsyncExitStack) -> Client:
     return client
 
 
-async def apply(cluster: ControlPlane) -> None:
-    options = [option for file in FILES for option in ("-f", str(DEPLOY / file))]
+async def apply(cluster: ControlPlane, helm: Path) -> None:
+    """As for a cluster on Metal3."""
+    manifest = cluster.directory / "install.yaml"
+    manifest.write_text(render(helm, {"features.metal3": True, "namespace.create": True}))
     process = await asyncio.create_subprocess_exec(
-        cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", "apply", *options, stdout=PIPE, stderr=STDOUT
+        cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", "apply", f"-f={manifest}", stdout=PIPE, stderr=STDOUT
     )
     async with asyncio.timeout(PATIENCE_SECONDS):
         said, _ = await process.communicate()

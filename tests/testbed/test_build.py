@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.build import Recipe
+from testbed.build import HELM, Recipe
 from testbed.programs import Program
 from testbed.toolchain import version_of
 
@@ -85,11 +85,19 @@ def test_what_it_is_built_from_decides_its_place_in_the_cache(tmp_path: Path, na
 def test_the_version_comes_from_go_mod_alone(tmp_path: Path) -> None:
     (tmp_path / "go.mod").write_text("module m\n\ngo 1.30.2\n\nrequire (\n\tk8s.io/kubernetes v1.44.7\n)\n")
     recipe = Recipe(tmp_path)
-    assert recipe.kubernetes_version == "v1.44.7"
+    assert recipe.version == "v1.44.7"
     assert recipe.go_version == (1, 30, 2)
     assert "gitVersion=v1.44.7" in recipe.linker_flags
     assert "gitMajor=1" in recipe.linker_flags
     assert "gitMinor=44" in recipe.linker_flags
+
+
+def test_helm_is_built_as_its_own_module_has_it() -> None:
+    assert not (HELM.source / "main.go").exists()
+    assert HELM.key.startswith(f"{HELM.version}-")
+    assert HELM.version.startswith("v4.")
+    assert f"version={HELM.version}" in HELM.linker_flags
+    assert HELM.go_version <= Recipe().go_version, "the pinned wheel is for both"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(90)]
 
 API_ONLY = Settings(api_only=True)
 NO_SUCH_FLAG = ("--no-such-flag",)
-PINNED = Recipe().kubernetes_version
+PINNED = Recipe().version
 
 
 async def kubectl(cluster: ControlPlane, *arguments: str, login: Path | None = None, given: Any = None) -> str:

@@ -1,4 +1,4 @@
-"""How the manifest lays replicas out: there is always one to lead, and each ends in time."""
+"""How the manifests lay replicas out: there is always one to lead, each ends in time, and no role gives what it should not."""
 
 from pathlib import Path
 from typing import Any
@@ -9,13 +9,12 @@ import yaml
 from defib.app import FINISH_SECONDS, FIRST_CONTACT_SECONDS
 from defib.config import Settings
 from defib.coordinate.elector import TOLERANCE_SECONDS
-from defib.decide.drains.compatibility import NAMESPACE
 from defib.decide.drains.intents import kinds_for
 from defib.model.drain_policy import ALL_SOURCES
 from defib.web.server import SHUTDOWN_SECONDS
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-ACTING = list(yaml.safe_load_all((DEPLOY / "operator.yaml").read_text()))
+ACTING = list(yaml.safe_load_all((DEPLOY / "install.yaml").read_text()))
 WATCHING = list(yaml.safe_load_all((DEPLOY / "observe.yaml").read_text()))
 DEFAULTS = Settings()
 
@@ -103,42 +102,94 @@ def test_it_comes_before_others_when_room_is_short(documents: list[dict[str, Any
 
 
 def test_a_replica_is_named_after_its_pod_and_tells_who_leads_only_when_asked_to() -> None:
-    assert [one["name"] for one in CONTAINER["env"]] == ["DEFIB_NODE_NAME"]
+    assert [one["name"] for one in CONTAINER["env"]] == ["DEFIB_NODE_NAME", "DEFIB_NAMESPACE"]
     assert [one["name"] for one in CONTAINER["ports"]] == ["probes"]
     assert DEFAULTS.leader_address is None
+    assert POD["enableServiceLinks"] is False, "a service called defib-metrics would look like a setting"
 
 
-def test_who_only_watches_takes_no_part_in_an_election_and_may_touch_no_lock() -> None:
+@pytest.mark.parametrize("documents", [ACTING, WATCHING], ids=["acting", "watching"])
+def test_the_pod_can_change_nothing_of_its_own_image_and_is_not_root(documents: list[dict[str, Any]]) -> None:
+    pod = only(documents, "Deployment")["spec"]["template"]["spec"]
+    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert pod["containers"][0]["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert "hostNetwork" not in pod
+    assert "volumes" not in pod
+
+
+@pytest.mark.parametrize("documents", [ACTING, WATCHING], ids=["acting", "watching"])
+def test_only_the_probes_can_be_reached_over_the_network(documents: list[dict[str, Any]]) -> None:
+    policy = only(documents, "NetworkPolicy")["spec"]
+    assert policy["podSelector"]["matchLabels"].items() <= DEPLOYMENT["template"]["metadata"]["labels"].items()
+    assert policy["policyTypes"] == ["Ingress"]
+    assert policy["ingress"] == [{"ports": [{"port": "probes", "protocol": "TCP"}]}]
+
+
+def roles(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [one for one in documents if one["kind"] in {"ClusterRole", "Role"}]
+
+
+@pytest.mark.parametrize("documents", [ACTING, WATCHING], ids=["acting", "watching"])
+def test_no_role_has_a_wildcard_or_the_kubelets_door_or_secrets_of_others(documents: list[dict[str, Any]]) -> None:
+    for role in roles(documents):
+        for rule in role.get("rules", ()):
+            words = {word for part in ("apiGroups", "resources", "verbs") for word in rule[part]}
+            assert not words & {"*", "nodes/proxy", "pods/exec", "escalate", "bind", "impersonate"}, role["metadata"]
+            if "secrets" in words:
+                assert (role["kind"], role["metadata"]["namespace"]) == ("Role", "defib-system")
+                assert rule["verbs"] == ["get"]
+
+
+def test_every_role_that_is_bound_is_there_and_is_bound_to_the_account_alone() -> None:
+    there = {(one["kind"], one["metadata"]["name"]) for one in roles(ACTING)}
+    bound = [one for one in ACTING if one["kind"] in {"ClusterRoleBinding", "RoleBinding"}]
+    account = {"kind": "ServiceAccount", "name": "defib", "namespace": "defib-system"}
+    for binding in bound:
+        assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in there
+        assert binding["subjects"] == [account]
+    features = {"checks", "default-check", "pod-failover", "power", "drains", "incidents", "events", "leftovers"}
+    assert {f"defib-{name}" for name in features} <= {one["roleRef"]["name"] for one in bound}
+
+
+def test_who_only_watches_takes_no_part_in_an_election_and_may_change_nothing() -> None:
     pod = only(WATCHING, "Deployment")["spec"]["template"]["spec"]
-    assert "--watch-only=on" in pod["containers"][0]["args"]
-    assert [one for one in WATCHING if one["kind"] == "Role" and one["metadata"]["namespace"] == "defib-system"] == []
+    assert {"name": "DEFIB_WATCH_ONLY", "value": "on"} in pod["containers"][0]["env"]
+    verbs = {verb for role in roles(WATCHING) for rule in role["rules"] for verb in rule["verbs"]}
+    assert verbs == {"get", "list", "watch"}
+    resources = {name for role in roles(WATCHING) for rule in role["rules"] for name in rule["resources"]}
+    assert "secrets" not in resources
 
 
-def test_endpoints_are_in_a_file_of_their_own() -> None:
-    resources = [name for one in ACTING for rule in one.get("rules", ()) for name in rule["resources"]]
-    assert "endpoints" not in resources
-    role, binding = yaml.safe_load_all((DEPLOY / "endpoints-election.yaml").read_text())
-    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "create", "patch"}
-    assert [rule.get("resourceNames") for rule in role["rules"]] == [None, [DEFAULTS.leader_lock]]
-    assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    assert binding["subjects"] == only(ACTING, "RoleBinding")["subjects"]
+def test_all_but_kinds_and_namespaces_can_be_taken_away_by_its_label() -> None:
+    """`kubectl delete -f install.yaml -l …` must leave what people wrote."""
+    stays = {one["kind"] for one in ACTING if "app.kubernetes.io/name" not in one["metadata"].get("labels", {})}
+    assert stays == {"Namespace", "CustomResourceDefinition"}
+    labelled = [one["kind"] for one in ACTING if "app.kubernetes.io/name" in one["metadata"].get("labels", {})]
+    assert not stays & set(labelled)
 
 
-def test_what_is_only_in_some_clusters_is_in_a_file_of_its_own() -> None:
-    """A role in a namespace that is not there would keep all of operator.yaml from being applied."""
+def test_kinds_stay_when_a_release_goes() -> None:
+    kinds = [one for one in ACTING if one["kind"] == "CustomResourceDefinition"]
+    assert len(kinds) == len(list((DEPLOY / "crds").glob("*.yaml")))
+    assert {one["metadata"]["annotations"]["helm.sh/resource-policy"] for one in kinds} == {"keep"}
+
+
+def test_what_is_only_in_some_clusters_is_not_in_the_manifest_for_all() -> None:
+    """A role in a namespace that is not there would keep all of it from being applied."""
     made = {one["metadata"]["name"] for one in ACTING if one["kind"] == "Namespace"} | {"kube-node-lease"}
     assert {one["metadata"].get("namespace") for one in ACTING} <= made | {None}
-    role, binding = yaml.safe_load_all((DEPLOY / "managed-upgrade-operator.yaml").read_text())
-    assert {one["metadata"]["namespace"] for one in (role, binding)} == {NAMESPACE}
-    assert role["rules"] == [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]
-    assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    assert binding["subjects"] == only(ACTING, "RoleBinding")["subjects"]
+    resources = [name for one in roles(ACTING) for rule in one.get("rules", ()) for name in rule["resources"]]
+    assert not {"endpoints", "baremetalhosts", "metal3remediations"} & set(resources)
 
 
 def test_every_kind_by_which_drains_are_known_may_be_read() -> None:
-    (role,) = (one for one in ACTING if one["kind"] == "ClusterRole" and one["metadata"]["name"] == "defib")
     watched = {
         (group, resource)
+        for role in roles(WATCHING)
         for rule in role["rules"]
         if {"get", "list", "watch"} <= set(rule["verbs"])
         for group in rule["apiGroups"]
