@@ -70,6 +70,8 @@ def test_a_line_of_a_lock_that_is_no_hashed_pin_is_found(line: str) -> None:
         ("with pytest.raises(ValueError): run()", False),
         ("expect_ready(node)", False),
         ("claim()", False),
+        ("expect(page).to_have_title(1)", False),
+        ("expect(page)", True),
     ],
 )
 def test_a_test_that_cannot_fail_is_found(body: str, fails: bool) -> None:
