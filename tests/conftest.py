@@ -8,7 +8,7 @@ from typing import NoReturn
 import pytest
 
 from testbed.packages import NotInstalled, ensure
-from testbed.programs import NoControlPlane, Program, Programs, control_plane_programs
+from testbed.programs import NoControlPlane, Program, Programs, control_plane_programs, helm_program
 
 _MISSING: dict[str, str] = {}  # why, by the tests that did not run
 
@@ -28,11 +28,28 @@ def kubectl(programs: Programs) -> Path:
 
 
 @pytest.fixture(scope="session")
+def helm() -> Path:
+    """`make test` builds it before, as it does the control plane."""
+    try:
+        return helm_program()
+    except NoControlPlane as error:
+        _do_without("the tests with Helm", str(error))
+
+
+@pytest.fixture(scope="session")
 def ipmitool() -> Path:
     try:
         return ensure("ipmitool")
     except NotInstalled as error:
         _do_without("the tests with ipmitool", str(error))
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Path:
+    try:
+        return ensure("chromium")
+    except NotInstalled as error:
+        _do_without("the tests of the page in a browser", str(error))
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +60,23 @@ def fence_agents() -> Path:
         return ensure("fence-agents", "fence_ipmilan").parent
     except NotInstalled as error:
         _do_without("the tests with Debian's fence agents", str(error))
+
+
+@pytest.fixture(scope="session")
+def prometheus() -> Path:
+    return _of_prometheus("prometheus")
+
+
+@pytest.fixture(scope="session")
+def promtool() -> Path:
+    return _of_prometheus("promtool")
+
+
+def _of_prometheus(program: str) -> Path:
+    try:
+        return ensure("prometheus", program)
+    except NotInstalled as error:
+        _do_without("the tests with Prometheus", str(error))
 
 
 @pytest.fixture(scope="session")

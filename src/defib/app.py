@@ -32,12 +32,14 @@ from defib.kube.limits import Limits
 from defib.kube.transport import Request, Transport
 from defib.memory import Memory
 from defib.model import medik8s
+from defib.model.account_action import OpenAccount, WriteAccount
 from defib.model.action import (
     Action,
     AddDefaultCheck,
     FreePod,
     MarkRemediation,
     MovePod,
+    OpenIncident,
     ReportRemediation,
     StartRemediation,
     TellEvent,
@@ -69,9 +71,7 @@ CATCH_UP_SECONDS = 10.0
 ASIDE_PAUSE_SECONDS = 600.0
 ASIDE_BLIND_SECONDS = 60.0  # whoever leads and sees nothing is in the way of those who do
 SETTLE_PASSES = 3.0  # after a change others get so many times the length of a pass: it is a quarter of the time at most
-DEFAULT_CHECK_ADVICE = (
-    "kubectl apply -f deploy/crds -f deploy/operator.yaml, start Defib again, or write a NodeHealthCheck"
-)
+DEFAULT_CHECK_ADVICE = "kubectl apply -f deploy/install.yaml, start Defib again, or write a NodeHealthCheck"
 
 
 class StartFailed(Exception):
@@ -110,7 +110,7 @@ class Operator:
         self._has_seen_all = False
         self._own = NO_WORK
         self._needs_default = settings.default_check == "on"  # until that is settled, once
-        self._announcements = Announcements(clock)
+        self.announcements = Announcements(clock)
         self._story: deque[Told] = deque(maxlen=STORY_LENGTH)
         self._last_pass = clock.monotonic()
         self._pass_seconds = 0.0
@@ -153,6 +153,7 @@ class Operator:
             group.create_task(self._executor.run(), name="executor")
             group.create_task(self.leadership.run(), name="leadership")
             group.create_task(self._passes(), name="passes")
+            group.create_task(self.announcements.run(), name="announcements")
 
     async def finish(self) -> bool:
         """Begin nothing more, and end what was begun, so that another replica can go on; whether all has ended."""
@@ -247,13 +248,15 @@ class Operator:
     def _decide(self, cluster: Cluster) -> Plan:
         started = self._clock.monotonic()
         plan = decide(cluster, self._rules, self.picture.plan)
-        self._announcements.look(cluster, self._rules)
+        self.announcements.look(cluster, self._rules)
         self._metrics.decided(self._clock.monotonic() - started)
         own = self._own = plan_own_work(cluster, self._rules, plan, self._own)
         self._remediators.want(widest(wanted_kinds(plan, cluster, self._rules), own.kinds))
         self._node_pods.want(frozenset(node for node in own.nodes if self.leadership.looks_after(node)))
         self._memory.keep_only(own, cluster)
-        ours = (*plan.actions, *self._default_check(cluster)) if self._settings.health_checks == "on" else ()
+        ours: tuple[Action, ...] = ()
+        if self._settings.health_checks == "on":
+            ours = (*plan.actions, *self._default_check(cluster), *own.accounts.actions)
         actions = (*ours, *own.actions)
         if self._settings.watch_only == "off":
             self._executor.carry_out(actions, self.leadership.permit)
@@ -296,7 +299,7 @@ class Operator:
 
     def _ended(self, action: Action, outcome: Outcome, mandate: Mandate) -> None:
         match action, outcome:
-            case WriteStatus() | ReportRemediation(), Done():
+            case WriteStatus() | ReportRemediation() | OpenIncident() | OpenAccount() | WriteAccount(), Done():
                 self._written(action, mandate)
             case StartRemediation(), Done():
                 self._metrics.started(action.check)
@@ -307,11 +310,14 @@ class Operator:
             case MovePod() | FreePod(), Done():
                 self._moved(action)
         self._gauges.ended(action, outcome)
+        self.announcements.ended(action, outcome)
         self._memory.remember(action, outcome)
         if not isinstance(action, TellEvent):
             self._trigger.changed()
 
-    def _written(self, action: WriteStatus | ReportRemediation, mandate: Mandate) -> None:
+    def _written(
+        self, action: WriteStatus | ReportRemediation | OpenIncident | OpenAccount | WriteAccount, mandate: Mandate
+    ) -> None:
         self._executor.tell(action.tells, mandate)
         if isinstance(action, WriteStatus):
             for one in action.ended:

@@ -12,6 +12,7 @@ from defib.decide.drains.plan import Drains
 from defib.decide.failover.plan import Failover
 from defib.decide.fencing.readiness import Readiness
 from defib.decide.leftovers import kind_of
+from defib.decide.news import OF_A_NODE
 from defib.decide.plan import Plan
 from defib.decide.remediators import OwnWork
 from defib.model.action import Action
@@ -51,7 +52,7 @@ class Gauges:
     def show(self, cluster: Cluster, plan: Plan, own: OwnWork) -> None:
         self._show_cache(cluster)
         self._show_checks(plan)
-        self._show_incidents(cluster.incidents())
+        self._show_incidents(cluster.incidents(), cluster.accounts())
         self._show_fences(own.readiness)
         self._show_failover(own.failover)
         self._metrics.drains(_draining(own.drains) if self._leads else _NOT_OURS)
@@ -89,10 +90,12 @@ class Gauges:
     def _show_checks(self, plan: Plan) -> None:
         ongoing: set[tuple[str, str, str]] = set()
         counts = {}
+        held: Counter[tuple[str, str]] = Counter()
         for name, check in plan.checks.items():
             nodes = check.status.unhealthy_nodes or ()
             started = [(node, one.resource) for node in nodes for one in node.remediations or ()]
             ongoing |= {(node.name, resource.namespace, resource.kind) for node, resource in started}
+            held.update((name, node.reason) for node in nodes if node.reason in OF_A_NODE and not node.remediations)
             counts[name] = (
                 check.status.observed_nodes or 0,
                 check.status.healthy_nodes or 0,
@@ -101,6 +104,7 @@ class Gauges:
                 frozenset(gate.name for gate in check.gates if not gate.is_open),
             )
         self._metrics.checked(counts)
+        self._metrics.held(held)
         self._metrics.ongoing(ongoing)
 
     def _show_fences(self, readiness: Readiness) -> None:
@@ -118,12 +122,15 @@ class Gauges:
             held.update({entry.reason for entry in look.look.entries.values() if entry.state is State.HELD})
         self._metrics.failover(len(waiting), held)
 
-    def _show_incidents(self, incidents: Mapping[str, NodeIncident]) -> None:
-        """Those that are closed stay, one for each node that ever failed: they are counted again only after a change."""
+    def _show_incidents(self, incidents: Mapping[str, NodeIncident], accounts: Mapping[str, NodeIncident]) -> None:
+        """Those that are closed stay, several for each node that ever failed: they are counted again only after a change.
+
+        How long one has been open is told of power cycles only: others may take as long as their remediators need.
+        """
         if self._incidents is incidents:
             return
         self._incidents = incidents
-        phases = Counter(incident.status.phase for incident in incidents.values())
+        phases = Counter(one.status.phase for one in (*incidents.values(), *accounts.values()))
         began = [one.metadata.creation_timestamp for one in incidents.values() if one.is_open]
         oldest = min((moment for moment in began if moment is not None), default=None)
         self._metrics.incidents({phase.value: phases[phase] for phase in _OPEN}, oldest)

@@ -14,11 +14,17 @@ from defib.kube.kinds import NODE_INCIDENTS, unstructured
 from defib.model.fence_readiness import NOT_READY_MAX, WHY_MAX, FenceStatus, NotReadyNode
 from defib.model.health_check import StatusCondition
 from defib.model.incident import (
+    EVIDENCE_MAX,
+    GATES_MAX,
+    MESSAGE_MAX,
     TIMELINE_MAX,
     Cause,
     Command,
+    Confirmation,
     Entry,
+    GateSeen,
     Grade,
+    IncidentSpec,
     IncidentStatus,
     Outcome,
     Phase,
@@ -132,6 +138,9 @@ LARGEST = IncidentStatus(
     reason="FreeingWorkloads",
     message=LONG,
     outcome=Outcome.RECOVERED,
+    closed_at=T0 + MINUTE,
+    seconds=60.25,
+    took="1m",
     node_uid="u" * 36,
     boot_id="b" * 36,
     power=PowerPath(driver="redfish", address="a" * 1024, secret=f"s/{'b' * 253}", options={"ca": "c" * 65536}),
@@ -144,7 +153,10 @@ LARGEST = IncidentStatus(
     saved=Saved(
         labels=LABELS, annotations=ANNOTATIONS, taints=[Taint(key=f"k{n}", effect="NoSchedule") for n in range(50)]
     ),
-    timeline=[Entry(at=T0 + n * MINUTE, phase="PoweringOff", message=LONG) for n in range(TIMELINE_MAX)],
+    timeline=[
+        Entry(at=T0 + n * MINUTE, phase="PoweringOff", message=LONG, kind="action", by="r" * 253)
+        for n in range(TIMELINE_MAX)
+    ],
     conditions=[StatusCondition(type="NeedsPerson", status="True", reason="R", message=LONG, last_transition_time=T0)],
 )
 
@@ -154,6 +166,31 @@ async def test_a_record_as_large_as_it_gets_is_kept_to_the_letter(client: Client
         assert getattr(LARGEST, field.name) != field.default, f"{field.name} is tried, too"
     await incident(client, "largest", msgspec.to_builtins(LARGEST))
     assert (await client.get(NODE_INCIDENTS.at("largest"))).status == LARGEST
+
+
+LARGEST_SPEC = IncidentSpec(
+    node="n" * 253,
+    cause=Cause(api_version="defib.dev/v1alpha1", kind="PodFailoverRemediation", name="m", uid="u", namespace="n"),
+    control_plane=True,
+    confirmed_off=Confirmation(by="somebody", at=T0),
+    check="c" * 253,
+    mode="Automatic",
+    approved_by="p" * 253,
+    by="r" * 253,
+    template="t" * 253,
+    unhealthy_since=T0,
+    started=T0 + MINUTE,
+    evidence=["e" * MESSAGE_MAX] * EVIDENCE_MAX,
+    gates=[GateSeen(name="FailureDomain", open=False, value="v" * 253, limit="l" * 253, message="m" * MESSAGE_MAX)]
+    * GATES_MAX,
+)
+
+
+async def test_what_was_known_at_the_beginning_is_kept_to_the_letter(client: Client) -> None:
+    for field in msgspec.structs.fields(IncidentSpec):
+        assert getattr(LARGEST_SPEC, field.name) != field.default, f"{field.name} is tried, too"
+    await client.create(NODE_INCIDENTS, {"metadata": {"name": "known"}, "spec": msgspec.to_builtins(LARGEST_SPEC)})
+    assert (await client.get(NODE_INCIDENTS.at("known"))).spec == LARGEST_SPEC
 
 
 async def test_what_a_node_had_none_of_and_what_was_empty_are_told_apart(client: Client) -> None:
@@ -207,11 +244,11 @@ async def test_kubectl_shows_at_a_glance_how_it_stands(cluster: ControlPlane, cl
     status = {"phase": "PoweringOff", "since": "2026-01-01T00:00:00Z", "attempt": 2, "message": why, "reason": "R"}
     await incident(client, "w7", status | {"power": {"driver": "redfish", "address": "https://w7"}})
     heading, row = await rows(cluster, "ni", "w7")
-    assert heading == ["NAME", "PHASE", "FOR", "ATTEMPT", "PROOF", "OUTCOME", "AGE", "MESSAGE"]
-    assert (row[0], row[1], row[3], row[-1]) == ("w7", "PoweringOff", "2", why)
+    assert heading == ["NAME", "NODE", "PHASE", "OUTCOME", "CAUSE", "AGE", "TOOK", "MESSAGE"]
+    assert (*row[:4], row[-1]) == ("w7", "w7", "PoweringOff", "PowerCycleRemediation", why)
     heading, row = await rows(cluster, "ni", "w7", "--output=wide")
-    assert heading[-4:] == ["DRIVER", "ADDRESS", "CAUSE", "MESSAGE"]
-    assert row[-4:] == ["redfish", "https://w7", "PowerCycleRemediation", why]
+    assert heading[-7:] == ["CHECK", "FOR", "ATTEMPT", "PROOF", "DRIVER", "ADDRESS", "MESSAGE"]
+    assert row[-4:] == ["2", "redfish", "https://w7", why]
     await client.create(REMEDIATIONS, a_remediation(minimal(), "w7"), namespace=PLACE)
     told = {"node": "w7", "phase": "PoweringOff", "attempt": 2, "reason": why, "proof": "A"}
     succeeded = {"conditions": [{"type": "Succeeded", "status": "Unknown"}]}

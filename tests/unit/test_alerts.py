@@ -16,6 +16,7 @@ from defib.telemetry.catalogue import METRICS, NODE_DRAIN_TIMEOUT, OLD_REMEDIATI
 from tests.tidy.repository import anchors
 
 FILE = Path(__file__).parents[2] / "deploy" / "alerts.yaml"
+RUNBOOKS = FILE.parents[1] / "docs" / "runbooks"
 KNOWN = {metric.name: metric for metric in METRICS}
 ALERTS: list[dict[str, Any]] = [
     rule for group in yaml.safe_load(FILE.read_text())["spec"]["groups"] for rule in group["rules"]
@@ -47,6 +48,31 @@ def test_every_alert_is_whole(alert: dict[str, Any]) -> None:
     assert alert["annotations"]["summary"].endswith(".")
     assert alert["annotations"]["description"]
     assert alert["expr"].count("(") == alert["expr"].count(")")
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+def test_every_alert_leads_to_a_page_that_says_what_to_do(alert: dict[str, Any]) -> None:
+    assert alert["annotations"]["runbook_url"] == f"https://defib.dev/runbooks/{alert['alert']}.html"
+    title, *rest = re.split(r"^#+ (.+)$", (RUNBOOKS / f"{alert['alert']}.md").read_text(), flags=re.MULTILINE)[1:]
+    assert title == alert["alert"]
+    assert rest[1::2] == ["Meaning", "Impact", "What to look at", "What to do"]
+    assert [part for part in rest[2::2] if len(part.split()) < 5] == []
+
+
+def test_every_page_for_people_on_call_is_about_an_alert_and_in_the_list() -> None:
+    names = {alert["alert"]: alert["labels"]["severity"] for alert in ALERTS}
+    assert {path.stem for path in RUNBOOKS.glob("*.md")} == {*names, "README"}
+    rows = re.findall(r"^\| \[(\w+)\]\((\w+)\.md\) \| (\w+) \|", (RUNBOOKS / "README.md").read_text(), re.MULTILINE)
+    assert [(name, file, severity) for name, file, severity in rows] == [
+        (name, name, severity) for name, severity in names.items()
+    ]
+
+
+def test_what_a_page_tells_to_search_the_log_for_is_what_defib_logs() -> None:
+    source = "".join(path.read_text() for path in (FILE.parents[1] / "src" / "defib").rglob("*.py"))
+    wanted = {text for path in RUNBOOKS.glob("*.md") for text in re.findall(r"grep '([\w ]+)'", path.read_text())}
+    assert {"object set aside", "action failed", "cannot be told"} <= wanted
+    assert [text for text in wanted if text not in source] == []
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])

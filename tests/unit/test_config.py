@@ -47,7 +47,11 @@ def test_the_file_named_by_a_flag_beats_the_one_named_by_the_environment() -> No
     assert loaded(flags={"config": "a"}, environ={"DEFIB_CONFIG": "b"}, files=files).context == "from-a"
 
 
-EXAMPLES = {"leader_address": "127.0.0.1:16401", "tooz_url": "redis://localhost:6379"}
+EXAMPLES = {
+    "leader_address": "127.0.0.1:16401",
+    "tooz_url": "redis://localhost:6379",
+    "traces_url": "http://collector:4318",
+}
 
 
 def test_every_setting_can_be_given_by_flag_environment_and_file() -> None:

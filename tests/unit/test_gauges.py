@@ -20,7 +20,15 @@ from defib.gauges import Gauges
 from defib.model.cluster import Cluster
 from defib.model.drain_action import BLOCKED, DeletePod, EvictPod, Leaving, PodStep, RemoveFinalizers
 from defib.model.drain_policy import POLICY, Policy, PolicyStatus, Source
-from defib.model.incident import INCIDENTS, IncidentStatus, NodeIncident, Phase
+from defib.model.incident import (
+    INCIDENTS,
+    Cause,
+    IncidentSpec,
+    IncidentStatus,
+    NodeIncident,
+    Phase,
+    account_name,
+)
 from defib.model.meta import Meta, Unstructured
 from defib.model.node_drain import DRAIN, DrainStatus
 from defib.model.node_drain import Phase as DrainPhase
@@ -33,6 +41,8 @@ from defib.power.registry import Drivers
 from defib.simulate.virtual_time import VirtualClock, run
 from defib.telemetry.metrics import Metrics
 from tests.builders import HOUR, T0, a_node
+from tests.unit.decide.checks import a_check, healthy, ill, the_cluster
+from tests.unit.decide.checks import plan_of as checks_plan_of
 from tests.unit.decide.failover.failovers import (
     COLLECTION,
     STATEFUL_SET,
@@ -107,6 +117,20 @@ def test_open_incidents_are_counted_by_phase_and_the_oldest_says_since_when() ->
     assert {phase: count for phase, count in counted.items() if count} == {"NeedsPerson": 1, "PoweringOff": 1}
     assert counted.keys() == {phase.value for phase in Phase} - {"Closed"}
     assert values(metrics, "defib_incident_open_since_seconds") == {"": (T0 - 2 * HOUR).timestamp()}
+
+
+def test_other_remediations_count_as_incidents_but_may_take_their_time() -> None:
+    spec = IncidentSpec(node="n1", cause=Cause(uid="12345678-9"))
+    account = NodeIncident(
+        metadata=Meta(name=account_name("n1", "12345678-9"), creation_timestamp=T0 - 5 * HOUR),
+        spec=spec,
+        status=IncidentStatus(phase=Phase.NEEDS_PERSON),
+    )
+    metrics = Metrics()
+    show(metrics, with_incidents(account, incident("n2", Phase.POWERING_OFF, 1)))
+    counted = values(metrics, "defib_incidents")
+    assert {phase: count for phase, count in counted.items() if count} == {"NeedsPerson": 1, "PoweringOff": 1}
+    assert values(metrics, "defib_incident_open_since_seconds") == {"": (T0 - HOUR).timestamp()}
 
 
 def test_an_incident_that_is_closed_is_counted_no_longer() -> None:
@@ -247,3 +271,17 @@ def test_steps_of_drains_are_counted_by_rung_and_result(outcome: Ended, results:
     counted = values(metrics, "defib_drain_steps_total")
     assert counted == ({f"{results}{rung}": 1 for rung in steps} if results else {})
     assert sum(values(metrics, "defib_actions_failed_total").values()) == failures * len(steps)
+
+
+def test_nodes_that_wait_for_something_of_their_own_are_counted_by_check_and_gate() -> None:
+    cluster = the_cluster(a_check(mode="Approve"), ill("n1"), ill("n2"), *healthy(8))
+    plan, metrics = checks_plan_of(cluster), Metrics()
+
+    async def main(clock: VirtualClock) -> None:
+        gauges = Gauges(metrics, Drivers(clock, {"manual": Manual(clock)}))
+        gauges.show(cluster, plan, NO_WORK)
+        assert values(metrics, "defib_nodes_held") == {"workersApproval": 2}
+        gauges.show(cluster, NOTHING, NO_WORK)
+        assert values(metrics, "defib_nodes_held") == {}
+
+    run(main)

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from defib.act.accounts import keep_accounts
 from defib.act.defaults import add_default_check
 from defib.act.drains import see_to_drain
 from defib.act.fencing import (
@@ -34,6 +35,7 @@ from defib.kube.client import Deletion, JsonPatch, Merge
 from defib.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, ServerFailed, Unreachable
 from defib.kube.kinds import EVENTS, LEASES, NODE_HEALTH_CHECKS, NODES, metadata_only
 from defib.model import medik8s
+from defib.model.account_action import DropAccount, OpenAccount, WriteAccount
 from defib.model.action import (
     CHECK,
     Action,
@@ -66,6 +68,7 @@ from defib.model.action import (
 )
 from defib.model.drain_action import DeletePod, DropDrain, EvictPod, OpenDrain, RemoveFinalizers
 from defib.model.drain_policy import POLICY as DRAIN_POLICY
+from defib.model.event import NODE
 from defib.model.leftover import DropMember, LetHostGo, ReadMembers, TakeTaintOff
 from defib.model.machine_action import AskForPowerCycle, MachineAction, RemediateMachine, ReplaceMachine
 from defib.model.mandate import Mandate
@@ -102,7 +105,7 @@ async def apply(means: Means, action: Action, mandate: Mandate) -> Outcome:  # n
         case SetFinalizers():
             return await set_finalizers(means, action)
         case ReportRemediation():
-            return await report_remediation(means, action)
+            return await report_remediation(means, action, mandate)
         case MovePod():
             return await move_pod(means, action, mandate)
         case ReadClaim():
@@ -113,6 +116,8 @@ async def apply(means: Means, action: Action, mandate: Mandate) -> Outcome:  # n
             return await collect(means, action, mandate)
         case OpenDrain() | DropDrain() | EvictPod() | DeletePod() | RemoveFinalizers():
             return await see_to_drain(means, action, mandate)
+        case OpenAccount() | WriteAccount() | DropAccount():
+            return await keep_accounts(means, action, mandate)
         case _:
             return await apply_to_machine(means, action, mandate)
 
@@ -123,7 +128,7 @@ async def apply_to_machine(  # noqa: C901, PLR0911, PLR0912  the same
     """Those of a power cycle, and those of machines that others look after."""
     match action:
         case OpenIncident():
-            return await open_incident(means, action)
+            return await open_incident(means, action, mandate)
         case DropIncident():
             return await drop_incident(means, action)
         case SwitchPower():
@@ -292,8 +297,8 @@ def event_body(action: TellEvent) -> dict[str, Any]:
     news = f"{action.reason}\n{action.message}\n{action.at.isoformat()}"
     digest = hashlib.sha256(news.encode()).hexdigest()[:DIGEST_LENGTH]
     stem = action.check[: NAME_MAX - DIGEST_LENGTH - 1].rstrip("-.")
-    # Whoever reads events of NodeHealthChecks knows them by this; those of policies and drains speak for themselves.
-    prefix = "" if action.namespace or action.kind in (DRAIN, DRAIN_POLICY) else medik8s.EVENT_PREFIX
+    # Whoever reads events of NodeHealthChecks knows them by this; those of nodes, policies and drains speak for themselves.
+    prefix = "" if action.namespace or action.kind in (DRAIN, DRAIN_POLICY, NODE) else medik8s.EVENT_PREFIX
     message = f"{prefix}{action.message}".encode()[:MESSAGE_MAX].decode(errors="ignore")
     source = medik8s.EVENT_SOURCE if action.kind == CHECK else OUR_SOURCE
     return {

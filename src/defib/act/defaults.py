@@ -12,7 +12,7 @@ from defib.model.meta import Resource
 log = structlog.get_logger("act")
 
 ADVICE = (
-    "apply deploy/crds and deploy/operator.yaml and start Defib again, write a NodeHealthCheck, "
+    "apply deploy/install.yaml and start Defib again, write a NodeHealthCheck, "
     "or switch this off with --default-check off"
 )
 

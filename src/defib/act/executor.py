@@ -23,7 +23,7 @@ from defib.act.outcome import (
     Outcome,
     Withheld,
 )
-from defib.act.places import Places, in_turn
+from defib.act.places import MANY_AT_ONCE, Places, in_turn
 from defib.act.said import log_end, log_failure, why_again
 from defib.act.status_pace import StatusPace
 from defib.clock import Clock
@@ -31,6 +31,7 @@ from defib.kube.client import Client
 from defib.kube.discovery import Discovery
 from defib.kube.errors import Forbidden, KubeError, Refused, ServerFailed, Throttled, Unreachable
 from defib.model import medik8s
+from defib.model.account_action import AccountAction
 from defib.model.action import (
     Action,
     CheckPower,
@@ -58,11 +59,10 @@ log = structlog.get_logger("act")
 
 TELLERS = 4  # Event objects must not take the place of remediations, however many there are
 UNTOLD_MAX = 1000
-MANY_AT_ONCE = 8  # remediations that begin or end; one or two may hang, and must not keep what happened from being told
 TELLING_TRIES = 5
 NEWS_SECONDS = 1.0
 # Nobody decides by what these leave behind, so whoever comes next need not wait for them.
-HARMLESS = ReadPower | CheckPower | ReadClaim | ReadMembers | TellEvent
+HARMLESS = ReadPower | CheckPower | ReadClaim | ReadMembers | TellEvent | AccountAction
 HELD_BY_THE_BRAKE = (
     StartRemediation
     | MovePod

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from defib.act.accounts import with_author
 from defib.act.means import REQUEST_SECONDS, Means
 from defib.act.outcome import Done, Outcome, Stale, Withheld
 from defib.kube.client import Deletion, Merge
@@ -36,11 +37,12 @@ TRIES = 4  # a node is written by its kubelet and by controllers all the time; l
 MARK = {"type": DISRUPTED, "status": "True", "reason": FREED_BY_US}
 
 
-async def open_incident(means: Means, action: OpenIncident) -> Outcome:
+async def open_incident(means: Means, action: OpenIncident, mandate: Mandate) -> Outcome:
     if action.instead_of is not None and not await _drop_closed(means, action.instead_of):
         return Stale(f"{action.instead_of} is another one now")
     try:
-        incident = await means.client.create(NODE_INCIDENTS, action.body, deadline=REQUEST_SECONDS)
+        body = with_author(action.body, mandate)
+        incident = await means.client.create(NODE_INCIDENTS, body, deadline=REQUEST_SECONDS)
     except AlreadyExists:
         return Stale(f"there is an incident of node {action.node} already")
     means.note(NODE_INCIDENTS, incident)

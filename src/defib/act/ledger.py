@@ -10,6 +10,7 @@ from types import MappingProxyType
 import msgspec
 
 from defib.act.outcome import Failed
+from defib.model.account_action import WriteAccount
 from defib.model.action import Action, HoldLock, ReportRemediation, StartRemediation
 from defib.model.failure import Failure
 
@@ -92,7 +93,7 @@ def _gist(action: Action) -> Action:
     """Renewing the lock changes what is known of it, and nothing about what was asked for. What is reported has times in
     it; written onto the same version, it ends in the same way.
     """
-    if isinstance(action, ReportRemediation):
+    if isinstance(action, ReportRemediation | WriteAccount):
         return msgspec.structs.replace(action, status={}, tells=())
     if not isinstance(action, StartRemediation | HoldLock):
         return action

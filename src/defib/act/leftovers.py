@@ -114,7 +114,7 @@ async def _why_wanted(means: Means, concerns: Callable[[NodeIncident], bool]) ->
     incidents = await _all_of(means, NODE_INCIDENTS)
     if isinstance(incidents, str):
         return incidents
-    found = next((one.name for one in incidents if one.is_open and concerns(one)), "")
+    found = next((one.name for one in incidents if one.is_open and not one.is_account and concerns(one)), "")
     return f"NodeIncident {found} is open" if found else ""
 
 

@@ -50,7 +50,7 @@ def _shortened(events: list[TellEvent]) -> list[TellEvent]:
         if sort not in many or seen[sort] <= TOLD_OF_MANY:
             told.append(event)
     rest = [
-        msgspec.structs.replace(event, message=f"and {seen[sort] - TOLD_OF_MANY} more nodes")
+        msgspec.structs.replace(event, message=f"and {seen[sort] - TOLD_OF_MANY} more nodes", node="")
         for sort, event in last.items()
         if sort in many
     ]

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from defib.model.account_action import AccountAction, DropAccount, OpenAccount, WriteAccount
 from defib.model.action import (
     Action,
     CheckPower,
@@ -32,15 +33,22 @@ _RANKS: dict[type[Action], int] = {
     DeleteAttachment: 3,
     CheckPower: 3,
     TellEvent: 3,
+    # Nobody waits for these, so they wait for everybody.
+    OpenAccount: 4,
+    WriteAccount: 4,
+    DropAccount: 4,
 }
 _RANK_OF_OTHERS = 1
+MANY_AT_ONCE = 8  # remediations that begin or end; one or two may hang, and must not keep what happened from being told
+ACCOUNTS_AT_ONCE = 4
 _HANGING = StartRemediation | MovePod | PodStep | SwitchPower | ReadPower | CheckPower
 
 
 class Places:
     """How many may be under way. Starts, moves and power can hang for as long as they may last: half is for the rest.
 
-    News has tellers of its own, and takes no place here.
+    News has tellers of its own, and takes no place here. Accounts have few places, and none while remediations wait or
+    many of them begin or end: the API server's time goes to those first.
     """
 
     def __init__(self, at_once: int, starts_per_kind: int, underway: Iterable[Action]) -> None:
@@ -49,6 +57,9 @@ class Places:
         self._starts_per_kind = starts_per_kind
         self._taken = 0
         self._hanging = 0
+        self._moving = 0
+        self._accounts = 0
+        self._has_line = False
         self._starts: Counter[str] = Counter()
         for action in underway:
             self._count(action)
@@ -59,18 +70,26 @@ class Places:
 
     def take(self, action: Action) -> bool:
         """Whether there was one."""
-        if self.are_full:
-            return False
-        if isinstance(action, _HANGING) and self._hanging >= self._hanging_max:
-            return False
-        if isinstance(action, StartRemediation) and self._starts[str(action.kind)] >= self._starts_per_kind:
+        if not self._has_place(action):
+            self._has_line = self._has_line or isinstance(action, StartRemediation)
             return False
         self._count(action)
         return True
 
+    def _has_place(self, action: Action) -> bool:
+        if self.are_full:
+            return False
+        if isinstance(action, AccountAction):
+            return self._accounts < ACCOUNTS_AT_ONCE and self._moving <= MANY_AT_ONCE and not self._has_line
+        if isinstance(action, _HANGING) and self._hanging >= self._hanging_max:
+            return False
+        return not isinstance(action, StartRemediation) or self._starts[str(action.kind)] < self._starts_per_kind
+
     def _count(self, action: Action) -> None:
         self._taken += not isinstance(action, TellEvent)
         self._hanging += isinstance(action, _HANGING)
+        self._moving += isinstance(action, StartRemediation | EndRemediation)
+        self._accounts += isinstance(action, AccountAction)
         if isinstance(action, StartRemediation):
             self._starts[str(action.kind)] += 1
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import structlog
 
+from defib.act.accounts import signed
 from defib.act.means import REQUEST_SECONDS, Means
 from defib.act.outcome import ClaimRead, Done, Failed, Outcome, Stale, Withheld
 from defib.kube.client import Deletion, Merge
@@ -22,8 +23,9 @@ async def set_finalizers(means: Means, action: SetFinalizers) -> Outcome:
     return await _merge(means, action.target, Merge({"metadata": meta}))
 
 
-async def report_remediation(means: Means, action: ReportRemediation) -> Outcome:
-    patch = {"metadata": _as_judged(action), "status": action.status}
+async def report_remediation(means: Means, action: ReportRemediation, mandate: Mandate) -> Outcome:
+    status = signed(action.status, mandate) if action.target.kind == INCIDENT else action.status
+    patch = {"metadata": _as_judged(action), "status": status}
     return await _merge(means, action.target, Merge(patch), subresource="status")
 
 

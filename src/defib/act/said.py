@@ -16,6 +16,7 @@ from defib.act.outcome import (
     Taken,
     Withheld,
 )
+from defib.model.account_action import AccountAction
 from defib.model.action import Action, EndRemediation, StartRemediation, TellEvent
 from defib.model.drain_action import BLOCKED
 from defib.model.failure import Failure
@@ -28,6 +29,9 @@ def log_failure(action: Action, failure: Failure) -> None:
         log.warning("event not told", check=action.check, reason=action.reason, message=action.message, why=failure.why)
         return
     again_in = f"{failure.again_in.total_seconds():g}s"
+    if isinstance(action, AccountAction) and failure.times > 1:  # nothing depends on it, so once is enough
+        log.debug("account not written", action=action.key, why=failure.why, times=failure.times, again_in=again_in)
+        return
     if failure.why.startswith(BLOCKED):  # that is what budgets are for, and is told in the record of the drain
         log.debug("eviction refused", action=action.key, why=failure.why, times=failure.times, again_in=again_in)
         return

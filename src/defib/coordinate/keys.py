@@ -10,6 +10,7 @@ the replica alone that did it. So what follows from such knowledge has the same 
 """
 
 from defib.model import medik8s
+from defib.model.account_action import DropAccount
 from defib.model.action import (
     CHECK,
     Action,
@@ -55,6 +56,7 @@ ADMITTED = (
     | ReadMembers
     | DropMember
     | DrainAction
+    | DropAccount  # there are only so many in all
 )
 OF_CHECKS = frozenset({medik8s.TIMED_OUT, medik8s.OLD_REMEDIATION})  # what they mark while a node is ill
 

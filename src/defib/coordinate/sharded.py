@@ -143,6 +143,16 @@ class Sharded:
         )
 
     @property
+    def holders(self) -> dict[str, tuple[int, ...]]:
+        """By replica, the buckets that it holds as far as we see; none for one that is there and holds nothing."""
+        now = self._clock.monotonic()
+        held: dict[str, list[int]] = {name: [] for name in self._outlook.members}
+        for bucket in self._buckets:
+            if bucket.sight.record is not None and is_held(bucket.sight, now):
+                held.setdefault(bucket.sight.record.holder, []).append(bucket.number)
+        return {name: tuple(numbers) for name, numbers in held.items()}
+
+    @property
     def _admission(self) -> Bucket:
         return self._of_name(ADMISSION)
 

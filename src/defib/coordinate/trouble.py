@@ -27,5 +27,5 @@ def _advice_on(error: Exception) -> str:
     if isinstance(error, NotFound):
         return "the namespace must be there: kubectl create namespace, or another one by --namespace"
     if isinstance(error, Forbidden):
-        return "grant get, list, create and patch on it to our account, as deploy/operator.yaml does; until then nothing is done"
+        return "grant get, list, create and patch on it to our account, as deploy/install.yaml does; until then nothing is done"
     return "nothing is done without the lock, which ends by itself in time; it is tried again"

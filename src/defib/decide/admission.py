@@ -12,6 +12,7 @@ from defib.decide.course import Course
 from defib.decide.ground import Ground, control_plane_out, is_control_plane
 from defib.decide.history import Tally, began, fewer_at
 from defib.decide.quorum import quorum_gate
+from defib.decide.rejection import rejection_of
 from defib.decide.rules import INSTANT
 from defib.decide.upgrade import holding
 from defib.decide.view import View, holder
@@ -24,6 +25,7 @@ from defib.model.node import Node
 from defib.model.verdict import Gate
 
 APPROVED_UNTIL = "defib.dev/approved-until"
+APPROVED_BY = "defib.dev/approved-by"  # beside it, for whoever reads later who it was; nothing is decided by it
 
 
 class Taken:
@@ -158,6 +160,9 @@ def _quorum(node: Node, _: Course, ledger: Ledger) -> Gate:
 def _approval(node: Node, _: Course, ledger: Ledger) -> Gate:
     if ledger.view.check.mode is not Mode.APPROVE:
         return Gate(name="Approval", is_open=True, message="no approval is needed")
+    no = rejection_of(node.annotations)
+    if no is not None and no.holds(ledger.view.now):
+        return Gate(name="Approval", is_open=False, value="rejected", message=f"{no.said}: defib approve {node.name}")
     text = node.annotations.get(APPROVED_UNTIL, "")
     until = read_moment(text)
     if until is not None and ledger.view.now < until:
@@ -193,7 +198,10 @@ def _in_flight(node: Node, ledger: Ledger) -> Gate:
     amount = ledger.view.check.guards.max_in_flight
     if amount is None:
         return Gate(name="InFlight", is_open=True, message="there is no limit on remediations at once")
-    count, limit = ledger.others(node), amount.of(ledger.view.total)
+    return in_flight_gate(ledger.others(node), amount.of(ledger.view.total))
+
+
+def in_flight_gate(count: int, limit: int) -> Gate:
     message = f"{_more(is_open=count < limit)} may be remediated: at most {limit} at once"
     return Gate(name="InFlight", is_open=count < limit, value=str(count), limit=str(limit), message=message)
 
@@ -214,7 +222,11 @@ def _rate(_: Node, __: Course, ledger: Ledger) -> Gate:
     rate = ledger.view.check.guards.rate_limit
     if rate is None:
         return Gate(name="RateLimit", is_open=True, message="there is no limit on remediations over time")
-    counted = ledger.begun.recent(rate, ledger.view.now)
+    return rate_gate(ledger.begun.recent(rate, ledger.view.now), rate)
+
+
+def rate_gate(counted: list[datetime], rate: Rate) -> Gate:
+    """`counted` are the moments at which remediations began, those that count, oldest first."""
     more = _more(is_open=len(counted) < rate.count)
     message = f"{more} may be newly remediated: at most {rate.count} within {say(rate.within)}"
     return _counting("RateLimit", counted, rate, message)

@@ -20,6 +20,7 @@ from defib.decide.unhealthy import Ill, NodePlan, plan_suspect, plan_unhealthy, 
 from defib.decide.view import View, classify, look
 from defib.model.action import Action, TellEvent, WriteStatus, to_start
 from defib.model.health_check import Broken, Check, CheckStatus, KindRef, Mode, NodeHealthCheck
+from defib.model.reasons import EventReason
 from defib.model.verdict import Gate, Verdict
 
 
@@ -67,7 +68,12 @@ def _plan_idle(known: Known, disabled: Disabled, now: datetime) -> CheckPlan:
     if patch is None:
         return idle
     tell = TellEvent(
-        check=check.name, uid=check.uid, is_warning=True, reason="Disabled", message=disabled.message, at=now
+        check=check.name,
+        uid=check.uid,
+        is_warning=True,
+        reason=EventReason.DISABLED,
+        message=disabled.message,
+        at=now,
     )
     was = known.status.condition("Disabled")
     is_news = was is None or (was.status, was.message) != ("True", disabled.message)

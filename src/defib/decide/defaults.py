@@ -11,6 +11,7 @@ from defib.model.cluster import Cluster, Missing
 from defib.model.health_check import KindRef, NodeHealthCheck
 from defib.model.meta import Resource
 from defib.model.pod_failover import DEFAULT_CHECK, REMEDIATION, TEMPLATE, default_template
+from defib.model.reasons import EventReason
 
 # Kubernetes itself would move these pods after five minutes; nothing that can be harmed is touched, so why wait as long.
 PATIENCE = "30s"
@@ -83,5 +84,10 @@ def news_of(check: Resource, now: datetime) -> TellEvent:
         "leave it; change it, write others, or delete it as you like (--default-check off keeps it from coming back)"
     )
     return TellEvent(
-        check=check.name, uid=check.uid, is_warning=False, reason="DefaultCheckCreated", message=message, at=now
+        check=check.name,
+        uid=check.uid,
+        is_warning=False,
+        reason=EventReason.DEFAULT_CHECK_CREATED,
+        message=message,
+        at=now,
     )

@@ -10,8 +10,12 @@ from defib.model.cluster import CONFIG_MAPS, HEARTBEAT_NAMESPACE, Cluster, Serve
 from defib.model.health_check import Check
 from defib.model.lock import ends_at
 from defib.model.node_drain import DRAIN
+from defib.model.reasons import EventReason
 
-BRAKE, SELF_DOUBT = "Brake", "SelfDoubt"  # the two that hold back whatever destroys, for as long as they last
+BRAKE, SELF_DOUBT = (
+    EventReason.BRAKE,
+    EventReason.SELF_DOUBT,
+)  # the two that hold back whatever destroys, for as long as they last
 
 
 def why_held(needed: frozenset[str], cluster: Cluster, rules: Rules) -> tuple[str, str]:

@@ -23,6 +23,7 @@ from defib.decide.fencing.needed_off import is_asking, needed_off, node_behind
 from defib.decide.fencing.order import Order
 from defib.decide.fencing.sources import MACHINE_ANNOTATION, METAL3_REMEDIATION, orders_in
 from defib.decide.plan import Plan
+from defib.decide.rejection import REJECTED, rejection_of
 from defib.decide.rules import Rules
 from defib.model import medik8s, pod_failover, power_cycle
 from defib.model.action import Action, ClearNodeAnnotation, EndRemediation
@@ -40,6 +41,8 @@ from defib.model.remediation import Remediation, read_remediation
 AT_ONCE = 20
 NODES_SEARCHED = timedelta(minutes=1)  # there may be thousands, and nothing here is in a hurry
 MEMBERS_READ = timedelta(minutes=5)
+
+MARKS = (TAINTED_BY_US, APPROVED_UNTIL, REJECTED)
 
 _ALWAYS_SEEN = frozenset({"nodes", "heartbeats"})
 _OUR_KINDS = (pod_failover.REMEDIATION, power_cycle.REMEDIATION)
@@ -141,7 +144,7 @@ def _searched(cluster: Cluster, rules: Rules, before: _Search | None) -> _Search
 
 def _is_marked(node: Node) -> bool:
     annotations = node.metadata.annotations
-    return annotations is not None and (TAINTED_BY_US in annotations or APPROVED_UNTIL in annotations)
+    return annotations is not None and (not annotations.keys().isdisjoint(MARKS))
 
 
 def _search_pause(rules: Rules) -> timedelta:
@@ -151,9 +154,7 @@ def _search_pause(rules: Rules) -> timedelta:
 def _on_nodes(cluster: Cluster, rules: Rules, plan: Plan, search: _Search) -> Iterator[_Found]:
     nodes = [cluster.nodes[name] for name in search.marked if name in cluster.nodes]
     for node in nodes:
-        until = read_moment(node.annotations.get(APPROVED_UNTIL, ""))
-        if until is not None and until <= cluster.now:
-            yield _Found(key=f"approval {node.uid}", action=_clear(node, APPROVED_UNTIL), over_at=until)
+        yield from _words_on(node, cluster.now)
     tainted = [node for node in nodes if TAINTED_BY_US in node.annotations]
     if not tainted or not _would_see_owners(cluster, rules):
         return
@@ -165,6 +166,16 @@ def _on_nodes(cluster: Cluster, rules: Rules, plan: Plan, search: _Search) -> It
             yield _Found(key=f"mark {node.uid}", action=_clear(node, TAINTED_BY_US))
         elif node.ready == "True":  # while it is not, what the taint holds off may run elsewhere
             yield _Found(key=f"taint {node.uid}", action=TakeTaintOff(node=node.name, node_uid=node.uid))
+
+
+def _words_on(node: Node, now: datetime) -> Iterator[_Found]:
+    """What people said of a node for a time that is over."""
+    until = read_moment(node.annotations.get(APPROVED_UNTIL, ""))
+    if until is not None and until <= now:
+        yield _Found(key=f"approval {node.uid}", action=_clear(node, APPROVED_UNTIL), over_at=until)
+    no = rejection_of(node.annotations)
+    if no is not None and not no.holds(now):
+        yield _Found(key=f"rejection {node.uid}", action=_clear(node, REJECTED), over_at=no.until)
 
 
 def _clear(node: Node, annotation: str) -> ClearNodeAnnotation:

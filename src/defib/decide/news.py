@@ -8,6 +8,7 @@ from defib.decide.view import View
 from defib.model import medik8s
 from defib.model.action import Ended, TellEvent
 from defib.model.health_check import CheckStatus, StartedRemediation, StatusCondition, UnhealthyNode
+from defib.model.reasons import EventReason
 
 # Held back on purpose, by a person or by a plan: that is no reason to warn.
 ON_PURPOSE = frozenset({"BeingDeleted", "Paused", "Upgrade", "ModeObserve"})
@@ -28,18 +29,18 @@ OF_A_NODE = frozenset(
     }
 )
 WARNINGS = {
-    "NoTemplateLeft": "NoTemplateLeft",
-    "TimedOut": "RemediationTimedOut",
-    "CreationFailed": "RemediationFailed",
-    STUCK: STUCK,
-    NOT_REPLACED: NOT_REPLACED,
+    "NoTemplateLeft": EventReason.NO_TEMPLATE_LEFT,
+    "TimedOut": EventReason.REMEDIATION_TIMED_OUT,
+    "CreationFailed": EventReason.REMEDIATION_FAILED,
+    STUCK: EventReason.DELETION_STUCK,
+    NOT_REPLACED: EventReason.REPLACEMENT_STUCK,
 }
 
-Said = tuple[bool, str, str]  # a warning?, the reason, the message
+Said = tuple[bool, EventReason, str]  # a warning?, the reason, the message
 
 
 def news(view: View, after: CheckStatus) -> tuple[TellEvent, ...]:
-    said = (*_of_check(view.status, after), *_of_nodes(view, after))
+    said = (*(("", said) for said in _of_check(view.status, after)), *_of_nodes(view, after))
     return tuple(
         TellEvent(
             check=view.check.name,
@@ -48,8 +49,9 @@ def news(view: View, after: CheckStatus) -> tuple[TellEvent, ...]:
             reason=reason,
             message=message,
             at=view.now,
+            node=node,
         )
-        for warning, reason, message in said
+        for node, (warning, reason, message) in said
     )
 
 
@@ -66,29 +68,31 @@ def _of_condition(condition: StatusCondition, old: StatusCondition | None) -> It
     is_true = condition.status == "True"
     match condition.type:
         case "Disabled" if is_true:
-            yield True, "Disabled", condition.message
+            yield True, EventReason.DISABLED, condition.message
         case "Disabled" if not is_true:
-            yield False, "Enabled", condition.message
+            yield False, EventReason.ENABLED, condition.message
         case "RemediationAllowed" if not is_true and condition.reason != "Disabled":
-            yield condition.reason not in ON_PURPOSE, "RemediationSkipped", condition.message
+            yield condition.reason not in ON_PURPOSE, EventReason.REMEDIATION_SKIPPED, condition.message
         case "UpgradeStuck" if is_true and (old is None or old.status != "True"):
-            yield True, "UpgradeStuck", f"an upgrade takes too long and is ignored from now on: {condition.message}"
+            message = f"an upgrade takes too long and is ignored from now on: {condition.message}"
+            yield True, EventReason.UPGRADE_STUCK, message
 
 
 def _of_storm(before: CheckStatus, after: CheckStatus) -> Iterator[Said]:
     was, now = before.is_true(ACTIVE), after.is_true(ACTIVE)
     if now and not was:
-        yield True, "StormRecoveryStarted", "too many nodes failed at once: nothing new is begun until it is calm again"
+        message = "too many nodes failed at once: nothing new is begun until it is calm again"
+        yield True, EventReason.STORM_STARTED, message
     if after.is_true(COOLDOWN) and not before.is_true(COOLDOWN):
-        yield True, "StormRecoveryCooldownStarted", "enough nodes are healthy again; waiting for it to stay so"
+        yield True, EventReason.STORM_COOLDOWN, "enough nodes are healthy again; waiting for it to stay so"
     if was and not now:
-        yield False, "StormRecoveryEnded", "the storm is over"
+        yield False, EventReason.STORM_ENDED, "the storm is over"
 
 
-def _of_nodes(view: View, after: CheckStatus) -> Iterator[Said]:
+def _of_nodes(view: View, after: CheckStatus) -> Iterator[tuple[str, Said]]:
     told = {node.name: node for node in after.unhealthy_nodes or ()}
     for name in sorted(told.keys() | view.recorded.keys()):
-        yield from _of_node(view, view.recorded.get(name), told.get(name))
+        yield from ((name, said) for said in _of_node(view, view.recorded.get(name), told.get(name)))
 
 
 def _of_node(view: View, before: UnhealthyNode | None, after: UnhealthyNode | None) -> Iterator[Said]:
@@ -96,16 +100,18 @@ def _of_node(view: View, before: UnhealthyNode | None, after: UnhealthyNode | No
     name = after.name if after else before.name if before else ""
     if after is not None and before is None and name in view.unhealthy:
         because = view.unhealthy[name].because
-        yield False, "DetectedUnhealthy", f"node {name} is unhealthy: {because.type} is {because.status}"
+        message = f"node {name} is unhealthy: {because.type} is {because.status}"
+        yield False, EventReason.DETECTED_UNHEALTHY, message
         if view.census.nodes[name].labels.get(medik8s.EXCLUDED) == "":
-            yield True, "InvalidNodeLabel", f"node {name}: the label {medik8s.EXCLUDED} has no value and is ignored"
+            message = f"node {name}: the label {medik8s.EXCLUDED} has no value and is ignored"
+            yield True, EventReason.INVALID_NODE_LABEL, message
     for uid in sorted(has.keys() - had.keys()):
-        yield False, "RemediationCreated", f"{_spell(has[uid])} was created for node {name}"
+        yield False, EventReason.REMEDIATION_CREATED, f"{_spell(has[uid])} was created for node {name}"
     for uid in sorted(had.keys() - has.keys()):
-        yield False, "RemediationRemoved", f"{_spell(had[uid])} of node {name} is gone"
+        yield False, EventReason.REMEDIATION_REMOVED, f"{_spell(had[uid])} of node {name} is gone"
     if after is not None and (before is None or before.reason != after.reason):
         if after.reason in OF_A_NODE:
-            yield True, "RemediationSkipped", f"node {name}: {after.message or after.reason}"
+            yield True, EventReason.REMEDIATION_SKIPPED, f"node {name}: {after.message or after.reason}"
         elif after.reason in WARNINGS:
             yield True, WARNINGS[after.reason], f"node {name}: {after.message or after.reason}"
 

@@ -8,7 +8,7 @@ import msgspec
 from defib.decide.admission import Taken
 from defib.decide.census import Census, take_census
 from defib.decide.check_plan import CheckPlan, Known, Sharing, plan_broken, plan_check
-from defib.decide.ground import survey
+from defib.decide.ground import ByNode, survey
 from defib.decide.reading import read_check, read_status
 from defib.decide.recovery import orphaned_locks
 from defib.decide.rules import Rules
@@ -26,6 +26,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     actions: tuple[Action, ...] = ()
     wake_at: datetime | None = None
     checks: Mapping[str, CheckPlan] = {}
+    begun: Mapping[str, ByNode] = {}  # the remediations that are there, by check and node
 
 
 NOTHING = Plan()
@@ -63,6 +64,7 @@ def decide(cluster: Cluster, rules: Rules, before: Plan = NOTHING) -> Plan:
         ),
         wake_at=min(moments, default=None),
         checks=checks,
+        begun=ground.by_check,
     )
 
 

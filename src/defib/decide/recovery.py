@@ -5,10 +5,11 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from defib.decide.admission import APPROVED_UNTIL
+from defib.decide.admission import APPROVED_BY, APPROVED_UNTIL
 from defib.decide.census import Census
 from defib.decide.entries import mark, release, stamp, started, target
 from defib.decide.ground import Ground
+from defib.decide.rejection import REJECTED
 from defib.decide.stuck import NOT_REPLACED, STUCK, leaving, replacing
 from defib.decide.unhealthy import NodePlan
 from defib.decide.view import View, holder
@@ -128,7 +129,13 @@ def orphaned_locks(ground: Ground, checks: Collection[str]) -> list[Action]:
 
 def _settled_words(view: View, censuses: Mapping[str, Census]) -> list[Action]:
     cleared: list[Action] = []
-    wanted = ((view.census.confirmed, medik8s.CONFIRMED_HEALTHY), (frozenset(view.recorded), APPROVED_UNTIL))
+    recorded = frozenset(view.recorded)
+    wanted = (
+        (view.census.confirmed, medik8s.CONFIRMED_HEALTHY),
+        (recorded, APPROVED_UNTIL),
+        (recorded, APPROVED_BY),
+        (recorded, REJECTED),
+    )
     for names, annotation in wanted:
         for name in sorted(names - view.unhealthy.keys() - view.suspect.keys() - view.owned.keys()):
             node = view.census.nodes.get(name)

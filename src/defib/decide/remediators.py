@@ -8,6 +8,9 @@ from datetime import datetime
 
 import msgspec
 
+from defib.decide.accounts.facts import Memory, facts_of, remember
+from defib.decide.accounts.plan import NOTHING as NO_ACCOUNTS
+from defib.decide.accounts.plan import Accounts, plan_accounts
 from defib.decide.drains.plan import NOTHING as NO_DRAINS
 from defib.decide.drains.plan import Drains, plan_drains
 from defib.decide.failover.plan import NOTHING as NO_FAILOVER
@@ -46,6 +49,8 @@ class OwnWork(msgspec.Struct, frozen=True, kw_only=True):
     readiness: Readiness = NO_READINESS
     leftovers: Leftovers = NO_LEFTOVERS
     drains: Drains = NO_DRAINS
+    accounts: Accounts = NO_ACCOUNTS  # of what checks began, so it is done only where those are ours
+    memory: Memory = {}  # what was known when nodes were admitted
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -66,13 +71,19 @@ class OwnWork(msgspec.Struct, frozen=True, kw_only=True):
     def moments(self) -> tuple[datetime, ...]:
         """When to look again even if nothing changes."""
         others = (self.fencing.wake_at, self.readiness.wake_at, self.machine_health.wake_at, self.leftovers.wake_at)
-        moments = (*self.failover.moments, *others, self.drains.wake_at)
+        moments = (*self.failover.moments, *others, self.drains.wake_at, self.accounts.wake_at)
         return tuple(moment for moment in moments if moment is not None)
 
     @property
     def kinds(self) -> Mapping[KindRef, Wanted]:
         """Those that must be in sight: ours always, where the cluster has them, and others while they are needed."""
-        others = (self.leftovers.kinds, self.machine_health.kinds, self.fencing.kinds, self.drains.kinds)
+        others = (
+            self.leftovers.kinds,
+            self.machine_health.kinds,
+            self.fencing.kinds,
+            self.drains.kinds,
+            self.accounts.kinds,
+        )
         return widest(dict.fromkeys(_ALWAYS, Wanted(can_wait=True)), *others)
 
 
@@ -80,13 +91,17 @@ NO_WORK = OwnWork()
 
 
 def plan_own_work(cluster: Cluster, rules: Rules, plan: Plan, before: OwnWork = NO_WORK) -> OwnWork:
+    memory = remember(cluster, plan, before.memory)
+    facts = facts_of(cluster, plan, memory)
     readiness = plan_readiness(cluster, rules, plan, before.readiness)
     failover = plan_failover(cluster, rules, plan.checks, before.failover)
     return OwnWork(
         failover=failover,
         drains=plan_drains(cluster, rules, plan.checks, failover, before.drains),
-        fencing=plan_fencing(cluster, rules, before.fencing, readiness),
+        fencing=plan_fencing(cluster, rules, before.fencing, readiness, facts),
         machine_health=plan_machine_health(cluster, rules),
         readiness=readiness,
         leftovers=plan_leftovers(cluster, rules, plan, before.leftovers),
+        accounts=plan_accounts(cluster, rules, plan, facts, before.accounts),
+        memory=memory,
     )

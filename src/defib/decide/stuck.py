@@ -7,10 +7,11 @@ import msgspec
 
 from defib.decide.rules import INSTANT, REPLACED_WITHIN, STUCK_AFTER
 from defib.model.duration import say
+from defib.model.reasons import EventReason
 from defib.model.remediation import Remediation
 
-STUCK = "DeletionStuck"
-NOT_REPLACED = "ReplacementStuck"
+STUCK = EventReason.DELETION_STUCK
+NOT_REPLACED = EventReason.REPLACEMENT_STUCK
 
 
 class Delay(msgspec.Struct, frozen=True):

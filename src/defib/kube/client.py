@@ -147,7 +147,12 @@ class Client:
         return decode_object(await self.ask(request, deadline=deadline), ref.kind.type)
 
     async def list_all(
-        self, kind: Kind[R], scope: Scope = EVERYTHING, *, deadline: float = 2 * DEADLINE_SECONDS
+        self,
+        kind: Kind[R],
+        scope: Scope = EVERYTHING,
+        *,
+        deadline: float = 2 * DEADLINE_SECONDS,
+        page_size: int = PAGE_SIZE,
     ) -> Page[R]:
         """All of them, fetched in pages. Raises Gone when the server forgets the list before its end."""
         ends = self._clock.monotonic() + deadline
@@ -155,7 +160,7 @@ class Client:
         set_aside: list[Any] = []
         token = ""
         while True:
-            query = scope.query() | {"limit": str(PAGE_SIZE)} | ({"continue": token} if token else {})
+            query = scope.query() | {"limit": str(page_size)} | ({"continue": token} if token else {})
             request = Request(
                 method="GET",
                 path=kind.collection(scope.namespace),

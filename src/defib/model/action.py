@@ -5,8 +5,10 @@ from typing import Any
 
 import msgspec
 
-from defib.model import medik8s
+from defib.model.account_action import AccountAction
 from defib.model.drain_action import DrainAction
+from defib.model.event import CHECK as CHECK  # noqa: PLC0414  what most events are about
+from defib.model.event import TellEvent as TellEvent  # noqa: PLC0414  one of all actions
 from defib.model.health_check import KindRef, TemplateRef
 from defib.model.leftover import LeftoverAction
 from defib.model.lock import Claim
@@ -17,8 +19,6 @@ from defib.model.power import PowerPath, PowerState
 from defib.model.saved import Saved
 from defib.model.target import Because as Because  # noqa: PLC0414  part of what an action says
 from defib.model.target import Target as Target  # noqa: PLC0414  the same
-
-CHECK = KindRef(medik8s.API_VERSION, medik8s.CHECK_KIND)
 
 
 class StartRemediation(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,23 +112,6 @@ class ClearNodeAnnotation(msgspec.Struct, frozen=True, kw_only=True):
         return f"clear {self.annotation} of {self.node}"
 
 
-class TellEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Say something once, about a NodeHealthCheck, an incident, a policy; the same news at the same moment is one event."""
-
-    check: str  # the name of what it is about
-    uid: str
-    is_warning: bool
-    reason: str
-    message: str
-    at: datetime
-    kind: KindRef = CHECK
-    namespace: str = ""  # of what it is about
-
-    @property
-    def key(self) -> str:
-        return f"event {self.namespace}/{self.check} {self.reason} {self.message}"
-
-
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """A remediation that is over, and how long its node was unhealthy."""
 
@@ -186,6 +169,7 @@ class OpenIncident(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     body: dict[str, Any]
     instead_of: Target | None = None
+    tells: tuple[TellEvent, ...] = ()  # once it is written
 
     @property
     def key(self) -> str:
@@ -384,5 +368,6 @@ Action = (
     | MachineAction
     | LeftoverAction
     | DrainAction
+    | AccountAction
     | AddDefaultCheck
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -92,8 +93,12 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         return self.all_of(served.collection, Unstructured).values() if isinstance(served, Served) else ()
 
     def incidents(self) -> Mapping[str, NodeIncident]:
-        """By node, since each is named after its own."""
-        return self.all_of(INCIDENTS, NodeIncident)
+        """Those of power cycles, by node, since each is named after its own."""
+        return _sorts(_Same(self.all_of(INCIDENTS, NodeIncident))).power_cycles
+
+    def accounts(self) -> Mapping[str, NodeIncident]:
+        """Those of all other remediations, by their own names. Nothing is decided by them."""
+        return _sorts(_Same(self.all_of(INCIDENTS, NodeIncident))).accounts
 
     def config_map(self, key: str) -> ConfigMap | None:
         return self.all_of(CONFIG_MAPS, ConfigMap).get(key)
@@ -102,3 +107,29 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     def complete(self) -> bool:
         """Whether every kind we follow is seen as it is now."""
         return not self.blind
+
+
+class _Same:
+    """A map of a snapshot, which never changes: the same map is known by being the same."""
+
+    def __init__(self, items: Mapping[str, NodeIncident]) -> None:
+        self.items = items
+
+    def __hash__(self) -> int:
+        return id(self.items)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.items is self.items
+
+
+class _Sorts(msgspec.Struct, frozen=True):
+    power_cycles: Mapping[str, NodeIncident]
+    accounts: Mapping[str, NodeIncident]
+
+
+@lru_cache(maxsize=4)  # whoever looks again at what has not changed gets the very same maps, and knows it by that
+def _sorts(same: _Same) -> _Sorts:
+    accounts = {name: one for name, one in same.items.items() if one.is_account}
+    if not accounts:
+        return _Sorts(same.items, accounts)
+    return _Sorts({name: one for name, one in same.items.items() if name not in accounts}, accounts)

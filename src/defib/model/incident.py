@@ -1,6 +1,11 @@
-"""NodeIncident: what Defib writes down about one failing node before it depends on it. It outlives us.
+"""NodeIncident: what Defib writes down about one failing node. It outlives us. There are two sorts of them.
 
-It is named after its node, so there is one at a time. When it is closed it stays, until the node has another one.
+The incident of a power cycle is written before anything depends on it. It is named after its node, so there is one at a
+time. When it is closed it stays, until the node has another one.
+
+Every other remediation that a NodeHealthCheck began has an account: what was seen, why it was admitted, what came of it.
+Nothing ever depends on an account. It is named after its node and its remediation (`account_name`), so a node may have
+several; the latest few stay when they are closed.
 """
 
 from datetime import datetime
@@ -17,6 +22,12 @@ API_VERSION = "defib.dev/v1alpha1"
 INCIDENT = KindRef(API_VERSION, "NodeIncident")
 INCIDENTS = "nodeincidents.defib.dev"
 TIMELINE_MAX = 50
+EVIDENCE_MAX = 16
+GATES_MAX = 32
+MESSAGE_MAX = 1024  # of each sentence in evidence, gates and accounts
+NAME_MAX = 253
+US = "defib"  # as the author of an entry: whoever writes it down puts the name of the replica in its place
+UID_SHOWN = 8  # characters of the remediation's UID in the name of its account
 
 
 class Phase(StrEnum):
@@ -50,6 +61,21 @@ class Outcome(StrEnum):
     RECOVERED = "Recovered"
     CANCELLED = "Cancelled"
     REPLACED = "Replaced"
+    # Of accounts only:
+    TIMED_OUT = "TimedOut"  # its remediation ran out of time, and is gone
+    NODE_GONE = "NodeGone"  # its node was deleted meanwhile
+    ENDED = "Ended"  # its remediation is gone while the node is ill: somebody took it away
+
+
+class EntryKind(StrEnum):
+    """What an entry of a timeline is about. Those that were written by an older version say nothing."""
+
+    EVIDENCE = "evidence"
+    GATE = "gate"
+    DECISION = "decision"
+    ACTION = "action"
+    PROOF = "proof"
+    END = "end"
 
 
 class Cause(Wire, frozen=True):
@@ -72,11 +98,32 @@ class Confirmation(Wire, frozen=True):
     at: datetime
 
 
+class GateSeen(Wire, frozen=True):
+    """A gate as it stood at the decision."""
+
+    name: str
+    open: bool
+    value: str = ""
+    limit: str = ""
+    message: str = ""
+
+
 class IncidentSpec(Wire, frozen=True):
+    """What was known when it was opened, which stays as it is; and what a person says of the machine later."""
+
     node: str = ""
     cause: Cause = Cause()
     control_plane: bool = False  # a Node that is gone cannot tell any more
     confirmed_off: Confirmation | None = None
+    check: str = ""  # the NodeHealthCheck that began it
+    mode: str = ""  # of that check
+    approved_by: str = ""  # in mode Approve, where that is known
+    by: str = ""  # the replica that wrote this
+    template: str = ""  # from which the remediation was made
+    unhealthy_since: datetime | None = None  # from when on the check calls the node unhealthy
+    started: datetime | None = None  # when the remediation was created
+    evidence: list[str] | None = None
+    gates: list[GateSeen] | None = None
 
 
 class PowerReading(Wire, frozen=True):
@@ -108,6 +155,8 @@ class Entry(Wire, frozen=True):
     at: datetime
     phase: str
     message: str
+    kind: str = ""  # one of EntryKind; empty in what an older version wrote
+    by: str = ""  # who: a replica, a person, a remediator; empty where nobody knows
 
 
 class IncidentStatus(Wire, frozen=True):
@@ -117,6 +166,9 @@ class IncidentStatus(Wire, frozen=True):
     reason: str = ""
     message: str = ""
     outcome: str = ""
+    closed_at: datetime | None = None
+    seconds: float | None = None  # from when the node was unhealthy until it was over
+    took: str = ""  # the same for people, such as 4m12s
     node_uid: str = msgspec.field(default="", name="nodeUID")
     boot_id: str = msgspec.field(default="", name="bootID")
     power: PowerPath | None = None  # the way to its power when it began, should its cause be gone
@@ -136,6 +188,16 @@ class NodeIncident(Resource, frozen=True):
     status: IncidentStatus = IncidentStatus()
 
     @property
+    def is_account(self) -> bool:
+        """Whether it only tells of what others do. One of a power cycle bears the name of its node, or of its machine."""
+        spec = self.spec
+        return bool(spec.node) and self.name != spec.node and self.name == account_name(spec.node, spec.cause.uid)
+
+    @property
+    def opened(self) -> datetime | None:
+        return self.metadata.creation_timestamp
+
+    @property
     def is_open(self) -> bool:
         return self.status.phase is not Phase.CLOSED
 
@@ -150,3 +212,9 @@ class NodeIncident(Resource, frozen=True):
         on_its_way = (Phase.POWERING_ON, Phase.RETURNING, Phase.RESTORING, Phase.CANCELLING, Phase.CLOSED)
         is_freed = self.status.phase is Phase.NEEDS_PERSON and self.status.proof is not None
         return self.status.phase not in on_its_way and not is_freed
+
+
+def account_name(node: str, uid: str) -> str:
+    """Of the account of a remediation: the same for whoever writes it, so that there are never two."""
+    shown = uid[:UID_SHOWN]
+    return f"{node[: NAME_MAX - len(shown) - 1]}.{shown}"

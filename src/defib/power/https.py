@@ -50,6 +50,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 class Answer(msgspec.Struct, frozen=True):
     status: int
     body: bytes
+    retry_after: str = ""  # as it says it
 
     @property
     def is_good(self) -> bool:
@@ -105,7 +106,7 @@ async def _exchange(session: aiohttp.ClientSession, question: Question) -> Answe
             if len(body) > BODY_BYTES_MAX:
                 response.close()
                 raise Doubtful(f"it answered with more than {BODY_BYTES_MAX} bytes")
-        return Answer(response.status, bytes(body))
+        return Answer(response.status, bytes(body), response.headers.get("Retry-After", ""))
 
 
 def decoded(answer: Answer, kind: type[S]) -> S:

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from defib.act.executor import MANY_AT_ONCE, UNTOLD_MAX, Executor, Terms
+from defib.act.executor import UNTOLD_MAX, Executor, Terms
 from defib.act.outcome import Done, Failed, Held, Stale, Withheld
+from defib.act.places import MANY_AT_ONCE
 from defib.kube.kinds import LEASES, Kind
 from defib.model.action import Action, EndRemediation, HoldLock, MovePod, TellEvent, WriteStatus
 from defib.model.failure import Failure

@@ -8,9 +8,10 @@ from typing import Any, get_args
 import pytest
 
 from defib.coordinate.keys import ADMISSION, ANYBODY, name_of
+from defib.model import account_action, drain_action, leftover, machine_action, medik8s
 from defib.model import action as acts
-from defib.model import drain_action, leftover, machine_action, medik8s
 from defib.model.action import CHECK, Action
+from defib.model.event import NODE as EVENT_NODE
 from defib.model.failover_policy import POLICY
 from defib.model.health_check import KindRef, TemplateRef
 from defib.model.incident import INCIDENT
@@ -27,6 +28,7 @@ POWER_CYCLE = KindRef("defib.dev/v1alpha1", "PowerCycleRemediation")
 THING = Target(kind=POWER_CYCLE, namespace="defib-system", name="worker-7-x7k2", uid="u2")
 HOST = Target(kind=HOST_KIND, namespace="metal3", name="rack-1-7", uid="u3")
 OUR_INCIDENT = Target(kind=INCIDENT, namespace="", name=NODE, uid="u1")
+OUR_ACCOUNT = Target(kind=INCIDENT, namespace="", name=f"{NODE}.1a2b3c4d", uid="u4")
 PATH = PowerPath(driver="redfish", address="https://bmc")
 PATIENT = machine_action.Patient(check=THING, generation=1, machine=THING, version="1", node=NODE, node_uid="u")
 
@@ -118,6 +120,7 @@ ADMITTED: tuple[Action, ...] = (
     drain_action.EvictPod(pod=LEAVING),
     drain_action.DeletePod(pod=LEAVING),
     drain_action.RemoveFinalizers(pod=LEAVING, version="1", finalizers=("a/b",)),
+    account_action.DropAccount(account=OUR_ACCOUNT, version="1"),
 )
 
 # What is done to one machine, its node, its pods, its volumes, and told of that.
@@ -143,6 +146,9 @@ OF_THE_MACHINE: tuple[Action, ...] = (
     acts.ReportRemediation(target=OUR_INCIDENT, version="1", status={}, node=NODE),
     acts.SetFinalizers(target=THING, version="1", finalizers=(), node=NODE),
     leftover.TakeTaintOff(node=NODE, node_uid="u"),
+    account_action.OpenAccount(node=NODE, name=OUR_ACCOUNT.name, body={}),
+    account_action.WriteAccount(node=NODE, account=OUR_ACCOUNT, version="1", status={}),
+    an_event(EVENT_NODE, NODE),
 )
 
 ANYBODYS: tuple[Action, ...] = (ReadClaim("shop", "disk-db-0"),)

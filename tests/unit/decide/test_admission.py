@@ -115,6 +115,30 @@ def test_a_check_that_asks_waits_for_an_approval_that_has_not_ended(
         assert node_of(plan, "n1").reason == "Approval"
 
 
+@pytest.mark.parametrize(
+    ("rejected", "starts", "says"),
+    [
+        (
+            "2030-01-01T00:00:01Z ann: copying",
+            [],
+            "ann has said no until 2030-01-01T00:00:01Z (copying): defib approve n1",
+        ),
+        ("2030-01-01T00:00:00Z ann", ["n1"], "a person has approved it until 2030-01-01T01:00:00Z"),
+        ("no", [], "the annotation defib.dev/rejected says no, and its 'no' does not begin with a time"),
+    ],
+)
+def test_whoever_says_no_is_heard_before_whoever_says_yes(rejected: str, starts: list[str], says: str) -> None:
+    words = approved("2030-01-01T01:00:00Z") | {"defib.dev/rejected": rejected}
+    plan = plan_of(the_cluster(a_check(mode="Approve"), ill("n1", annotations=words), *healthy(2)))
+    assert started(plan) == starts
+    assert says in gate_of(plan, "Approval", "n1").message
+
+
+def test_a_rejection_means_nothing_to_a_check_that_does_not_ask() -> None:
+    words = {"defib.dev/rejected": "2031-01-01T00:00:00Z ann"}
+    assert started(plan_of(the_cluster(a_check(), ill("n1", annotations=words), *healthy(2)))) == ["n1"]
+
+
 def test_an_approval_means_nothing_to_a_check_that_does_not_ask() -> None:
     cluster = the_cluster(a_check(), ill("n1", annotations=approved("2020-01-01T00:00:00Z")), *healthy(2))
     assert started(plan_of(cluster)) == ["n1"]

@@ -33,7 +33,7 @@ from tests.leftover_world import (
 
 DAYS = timedelta(days=3, seconds=5)  # of which only 5 s are seconds
 SHARED = Rules(has_members=True)
-APPROVED = "defib.dev/approved-until"
+APPROVED, REJECTED = "defib.dev/approved-until", "defib.dev/rejected"
 TAINT = "take our taint off n1"
 LET_GO = "let BareMetalHost metal/h1 go"
 
@@ -88,6 +88,14 @@ def test_gc_02_an_approval_that_was_given_anew_unseen_counts_from_its_new_moment
     watch.nodes = {"n1": a_node("n1", annotations={APPROVED: f"{T0 + AGE / 2:%Y-%m-%dT%H:%M:%SZ}"})}
     assert watch.collected(AGE) == []
     assert watch.collected(1.5 * AGE) == [f"clear {APPROVED} of n1"]
+
+
+def test_gc_02_a_rejection_goes_like_an_approval_and_what_nobody_can_read_stays() -> None:
+    watch = Watch(a_node("n1", annotations={REJECTED: f"{STAMP} ann: the disk is being copied"}))
+    watch.look(timedelta())
+    assert watch.collected(AGE) == [f"clear {REJECTED} of n1"]
+    assert wait(Watch(a_node("n1", annotations={REJECTED: "never"})), 30 * MINUTE) == []
+    assert wait(Watch(a_node("n1", annotations={REJECTED: "2030-01-01T01:00:00Z ann"})), 30 * MINUTE) == []
 
 
 @pytest.mark.parametrize("text", ["2030-01-01T01:00:00Z", "tomorrow", ""])

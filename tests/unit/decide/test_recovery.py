@@ -406,7 +406,7 @@ def test_a_check_that_we_cannot_see_may_well_exist(more: dict[str, Any]) -> None
 DISKS: dict[str, Any] = {"unhealthyConditions": [{"type": "DiskPressure", "status": "True", "duration": "1s"}]}
 
 
-@pytest.mark.parametrize("annotation", [medik8s.CONFIRMED_HEALTHY, "defib.dev/approved-until"])
+@pytest.mark.parametrize("annotation", [medik8s.CONFIRMED_HEALTHY, "defib.dev/approved-until", "defib.dev/rejected"])
 @pytest.mark.parametrize("how", ["unhealthy", "suspect", "owned", "starting"])
 def test_what_a_person_wrote_stays_while_another_check_has_to_do_with_the_node(annotation: str, how: str) -> None:
     """The first check looks at disks only, and is done with the node."""

@@ -16,7 +16,8 @@ import msgspec
 import pytest
 import structlog
 
-from defib.telemetry.log import Style, printable, set_up, style_for
+from defib.telemetry.log import Style, set_up, style_for
+from defib.telemetry.printable import printable
 
 EVIL = "n1\x1b[2J\x1b]0;owned\x07\r\nlevel=error\u202e\x9b31m"
 

@@ -225,3 +225,11 @@ def test_what_waits_and_what_is_held_is_as_it_is_now() -> None:
 def test_every_kind_of_leftover_is_counted_from_0_so_that_the_first_one_is_an_increase() -> None:
     text = Metrics().render().decode()
     assert all(f'defib_leftovers_collected_total{{kind="{kind}"}} 0.0' in text for kind in LEFTOVER_KINDS)
+
+
+def test_a_gate_that_holds_nodes_back_has_a_series_until_it_holds_none() -> None:
+    metrics = Metrics()
+    metrics.held({("workers", "Approval"): 2, ("workers", "Lock"): 1})
+    assert samples(metrics)["defib_nodes_held", "workers", "Approval"] == 2
+    metrics.held({("workers", "Lock"): 3})
+    assert lines(metrics, "defib_nodes_held{") == ['defib_nodes_held{check="workers",gate="Lock"} 3.0']

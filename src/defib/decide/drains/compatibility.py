@@ -103,7 +103,7 @@ def _find(cluster: Cluster, kind: KindRef, key: str) -> Unstructured | tuple[str
     if not isinstance(served, Served):
         return _told(what, served.why if isinstance(served, Missing) else "has not been looked for yet")
     if served.collection in cluster.absent:
-        rights = "the rights for it are in deploy/managed-upgrade-operator.yaml"
+        rights = "the rights: features.nodekeeper in deploy/helm/defib/values.yaml"
         return _told(what, f"is out of sight; {rights}: {cluster.absent[served.collection]}")
     for unread in cluster.unread:
         if (unread.kind, unread.key) == (served.collection, key):

@@ -15,9 +15,10 @@ from defib.model.cluster import Cluster
 from defib.model.drain_policy import POLICY, Policy, PolicyStatus, Source, Strategy
 from defib.model.health_check import StatusCondition
 from defib.model.node_drain import Phase
+from defib.model.reasons import EventReason
 
 VALID, INVALID, ACCEPTED = "Valid", "InvalidSpec", "Accepted"
-DELAYED = "UpgradeDelayed"
+DELAYED = EventReason.UPGRADE_DELAYED
 _FIELDS = tuple(field.encode_name for field in msgspec.structs.fields(PolicyStatus))
 
 

@@ -15,15 +15,16 @@ from defib.model.drain_policy import POLICY, Times
 from defib.model.duration import say
 from defib.model.meta import Unstructured
 from defib.model.node_drain import DRAIN, DrainStatus, Phase
+from defib.model.reasons import EventReason
 
 _FIELDS = tuple(field.encode_name for field in msgspec.structs.fields(DrainStatus))
 _EVENTS = {
-    Phase.FORCING: "DrainForcing",
-    Phase.HELD: "DrainHeld",
-    Phase.OBSERVED: "DrainObserved",
-    Phase.APPROVAL: "DrainWaitsForApproval",
-    Phase.DRAINED: "DrainEnded",
-    Phase.PAUSED: "DrainPaused",
+    Phase.FORCING: EventReason.DRAIN_FORCING,
+    Phase.HELD: EventReason.DRAIN_HELD,
+    Phase.OBSERVED: EventReason.DRAIN_OBSERVED,
+    Phase.APPROVAL: EventReason.DRAIN_WAITS_FOR_APPROVAL,
+    Phase.DRAINED: EventReason.DRAIN_ENDED,
+    Phase.PAUSED: EventReason.DRAIN_PAUSED,
 }
 _WARNINGS = frozenset({Phase.HELD, Phase.APPROVAL})
 
@@ -69,16 +70,16 @@ def _report(record: Record, status: DrainStatus, tells: tuple[TellEvent, ...]) -
 def _news(record: Record, was: DrainStatus, status: DrainStatus, now: datetime) -> list[TellEvent]:
     news = []
     if was.started_at is None:
-        news.append(_event(record, "DrainStarted", status.why, now))
+        news.append(_event(record, EventReason.DRAIN_STARTED, status.why, now))
     if status.phase in _EVENTS and (status.phase, status.reason) != (was.phase, was.reason):
         is_warning = status.phase in _WARNINGS
         news.append(_event(record, _EVENTS[status.phase], status.message, now, is_warning=is_warning))
     if status.failed and not was.failed:
-        news.append(_event(record, "DrainFailed", status.message, now, is_warning=True))
+        news.append(_event(record, EventReason.DRAIN_FAILED, status.message, now, is_warning=True))
     return news
 
 
-def _event(record: Record, reason: str, message: str, now: datetime, *, is_warning: bool = False) -> TellEvent:
+def _event(record: Record, reason: EventReason, message: str, now: datetime, *, is_warning: bool = False) -> TellEvent:
     return TellEvent(
         check=record.item.name,
         uid=record.item.uid,
@@ -87,6 +88,7 @@ def _event(record: Record, reason: str, message: str, now: datetime, *, is_warni
         message=message,
         at=now,
         kind=DRAIN,
+        node=record.item.name,
     )
 
 

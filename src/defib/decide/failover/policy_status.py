@@ -20,6 +20,7 @@ from defib.model.failover_policy import (
 )
 from defib.model.health_check import StatusCondition
 from defib.model.meta import Unstructured
+from defib.model.reasons import EventReason
 
 VALID, SETTLED = "Valid", "Settled"
 INVALID, SWITCHED_OFF, ACCEPTED = "InvalidSpec", "SwitchedOff", "Accepted"
@@ -30,11 +31,11 @@ MESSAGE_MAX = 1024
 _WORST_FIRST = (State.FAILING, State.HELD, State.MOVING, State.WAITING, State.MOVED)
 _WARNINGS = frozenset({State.FAILING, State.HELD, State.WAITING})
 _EVENTS = {
-    State.HELD: "FailoverHeld",
-    State.MOVING: "PodsMoving",
-    State.FAILING: "DeletionFailed",
-    State.WAITING: "WaitingForProof",
-    State.MOVED: "PodsMoved",
+    State.HELD: EventReason.FAILOVER_HELD,
+    State.MOVING: EventReason.PODS_MOVING,
+    State.FAILING: EventReason.DELETION_FAILED,
+    State.WAITING: EventReason.WAITING_FOR_PROOF,
+    State.MOVED: EventReason.PODS_MOVED,
 }
 
 _FIELDS = tuple(field.encode_name for field in msgspec.structs.fields(PolicyStatus))
@@ -164,6 +165,7 @@ def _news(known: Known, entry: FailedNode, cluster: Cluster) -> TellEvent:
         reason=_EVENTS[entry.state],
         message=f"node {entry.name}: {entry.message}",
         at=cluster.now,
+        node=entry.name,
     )
 
 

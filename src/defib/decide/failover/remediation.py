@@ -33,18 +33,19 @@ from defib.model.meta import Unstructured
 from defib.model.node import Node
 from defib.model.pod import Pod, pods_on
 from defib.model.pod_failover import FINALIZER, REMEDIATION, FailoverStatus, Wish, read_failover_status
+from defib.model.reasons import EventReason
 from defib.model.remediation import read_remediation
 
 PROCESSING = "Processing"
-STARTED = "RemediationStarted"
-FINISHED = "RemediationFinished"
-TIMED_OUT = "RemediationTimedOut"
-NODE_NOT_FOUND = "NodeNotFound"
-NODE_READY = "NodeReady"
-DELETION_FAILED = "DeletionFailed"
-INVALID = "InvalidSpec"
-PROOF_NEEDED = "ProofNeeded"  # by which a NodeHealthCheck goes on to its next step at once
-WAITING = "WaitingForProof"  # which a person can give
+STARTED = EventReason.REMEDIATION_STARTED
+FINISHED = EventReason.REMEDIATION_FINISHED
+TIMED_OUT = EventReason.REMEDIATION_TIMED_OUT
+NODE_NOT_FOUND = EventReason.NODE_NOT_FOUND
+NODE_READY = EventReason.NODE_READY
+DELETION_FAILED = EventReason.DELETION_FAILED
+INVALID = EventReason.INVALID_SPEC
+PROOF_NEEDED = EventReason.PROOF_NEEDED  # by which a NodeHealthCheck goes on to its next step at once
+WAITING = EventReason.WAITING_FOR_PROOF  # which a person can give
 
 NAME_MAX = 253  # no node has a longer name; whatever somebody wrote, the status can be written
 
@@ -303,6 +304,7 @@ def _news(case: _Case, said: _Said) -> TellEvent:
         reason=said.reason,
         message=f"node {case.node_name}: {said.message}",
         at=case.cluster.now,
+        node=case.node_name,
     )
 
 

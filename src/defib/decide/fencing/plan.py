@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from defib.decide.accounts.facts import FactsOf, no_facts
 from defib.decide.entries import release
 from defib.decide.fencing.case import VOLUME_ATTACHMENT, Case
 from defib.decide.fencing.conditions import conditions_after
@@ -15,7 +16,7 @@ from defib.decide.fencing.lost import is_untold
 from defib.decide.fencing.lost import words as lost_words
 from defib.decide.fencing.news import news_of, news_of_lost
 from defib.decide.fencing.obstacles import OWN_NODE, hold_of, lock_of, obstacle_to, only_one, own_node
-from defib.decide.fencing.order import Obstacle, Order, Report, cause_of, target_of
+from defib.decide.fencing.order import Obstacle, Order, Report, target_of
 from defib.decide.fencing.readiness import NOTHING as NOT_TRIED
 from defib.decide.fencing.readiness import Readiness, why_shared
 from defib.decide.fencing.said import said, why_closed
@@ -23,21 +24,12 @@ from defib.decide.fencing.sources import kinds_handed_over, kinds_served, left_b
 from defib.decide.fencing.table import Row, next_row, telling
 from defib.decide.fencing.wake import wake_at
 from defib.decide.fencing.work import target, work
-from defib.decide.ground import is_control_plane
+from defib.decide.fencing.written import ending, opening, timeline
 from defib.decide.rules import Rules
-from defib.model.action import Action, DropIncident, HoldLock, OpenIncident, ReportRemediation, SwitchPower, TellEvent
+from defib.model.action import Action, DropIncident, HoldLock, ReportRemediation, SwitchPower, TellEvent
 from defib.model.cluster import Cluster, Served, Wanted
 from defib.model.health_check import KindRef
-from defib.model.incident import (
-    INCIDENTS,
-    TIMELINE_MAX,
-    Cause,
-    Entry,
-    IncidentSpec,
-    IncidentStatus,
-    NodeIncident,
-    Phase,
-)
+from defib.model.incident import INCIDENTS, MESSAGE_MAX, Cause, IncidentStatus, NodeIncident, Phase
 from defib.model.lock import Claim, ends_at, is_held
 from defib.model.metal3 import HOST
 from defib.model.moment import is_sensible
@@ -47,7 +39,6 @@ from defib.model.power_cycle import LOCK_HOLDER
 
 LOCK_LENGTH = timedelta(minutes=10)
 LOCK_RENEWED = timedelta(minutes=5)
-MESSAGE_MAX = 1024
 NODE_KNOWN_WITHIN = timedelta(seconds=5)
 KEPT_FOR = timedelta(days=7)
 DROPPED_AT_ONCE = 20
@@ -93,28 +84,28 @@ class _Pass(msgspec.Struct, frozen=True):
     hold: Callable[[], Obstacle | None]
     readiness: Readiness
     by_machine: Mapping[Machine, NodeIncident]  # those that are out
+    facts: FactsOf
     begins: str = ""  # the control-plane node that begins in this very pass
 
 
 def plan_fencing(
-    cluster: Cluster, rules: Rules, before: Fencing = NOTHING, readiness: Readiness = NOT_TRIED
+    cluster: Cluster,
+    rules: Rules,
+    before: Fencing = NOTHING,
+    readiness: Readiness = NOT_TRIED,
+    facts: FactsOf = no_facts,
 ) -> Fencing:
     """`before` spares work and changes nothing."""
     known = _known(cluster, before)
     orders = sorted(orders_in(cluster, rules), key=lambda one: (one[0].name, str(one[0].cause)))
     if not orders and not known.open:
-        return Fencing(
-            kinds=kinds_served(cluster, rules),
-            known=known,
-            actions=(*left_behind(cluster, rules, ()), *_drops(known, cluster.now)),
-            wake_at=known.due(cluster.now),
-        )
+        return _idle(cluster, rules, known)
 
     @cache
     def hold() -> Obstacle | None:
         return hold_of(cluster, rules)
 
-    this = _Pass(cluster, rules, hold, readiness, known.by_machine)
+    this = _Pass(cluster, rules, hold, readiness, known.by_machine, facts)
     plans: list[Fencing] = []
     for order, report in orders:
         plans.append(_plan_one(order, report, known.by_cause.get(order.cause.uid), this))
@@ -133,6 +124,15 @@ def plan_fencing(
         wake_at=min(filter(None, (plan.wake_at for plan in plans)), default=known.due(cluster.now)),
         open=frozenset(incident.uid for incident in known.open),
         known=known,
+    )
+
+
+def _idle(cluster: Cluster, rules: Rules, known: _Known) -> Fencing:
+    return Fencing(
+        kinds=kinds_served(cluster, rules),
+        known=known,
+        actions=(*left_behind(cluster, rules, ()), *_drops(known, cluster.now)),
+        wake_at=known.due(cluster.now),
     )
 
 
@@ -278,18 +278,8 @@ def _plan_new(order: Order, report: Report, this: _Pass) -> Fencing:
         # Nothing is opened that could not begin: it would be in the way of others who can do something for the node.
         return Fencing(actions=report(None, cannot))
     so = obstacle or Obstacle("Starting", "nothing stands against it")
-    opened = OpenIncident(
-        node=order.name, body=_body(order, this.cluster), instead_of=target(there) if there is not None else None
-    )
+    opened = opening(order, this.cluster, this.facts, target(there) if there is not None else None)
     return Fencing(actions=(opened, *report(None, so)))
-
-
-def _body(order: Order, cluster: Cluster) -> dict[str, Any]:
-    node = cluster.nodes.get(order.node)
-    spec = IncidentSpec(
-        node=order.node, cause=cause_of(order.cause), control_plane=node is not None and is_control_plane(node)
-    )
-    return {"metadata": {"name": order.name}, "spec": {"node": order.node, **msgspec.to_builtins(spec)}}
 
 
 def _enter(case: Case, row: Row, so: Obstacle) -> ReportRemediation:
@@ -299,6 +289,7 @@ def _enter(case: Case, row: Row, so: Obstacle) -> ReportRemediation:
     changes = row.also(case)
     if row.target is Phase.CLOSED:
         message = f"{why_closed(case, changes['outcome'])}; {row.name}"
+        changes |= ending(case.incident, case.cluster.now)
     if row.target is Phase.FREEING and (lost := lost_words(case)):
         message = f"{row.name}; {lost}"
     changes |= {
@@ -308,16 +299,11 @@ def _enter(case: Case, row: Row, so: Obstacle) -> ReportRemediation:
         "message": (kept.message if kept is not None else message)[:MESSAGE_MAX],
     }
     changes |= {
-        "timeline": _timeline(case, row.target, message),
+        "timeline": timeline(case.status, row.target, message, case.cluster.now),
         "conditions": conditions_after(case, row, changes),
     }
     written = _report(case, changes)
     return msgspec.structs.replace(written, tells=news_of(case, row, message))
-
-
-def _timeline(case: Case, phase: Phase, message: str) -> list[Entry]:
-    entry = Entry(at=case.cluster.now, phase=phase, message=message[:MESSAGE_MAX])
-    return [*(case.status.timeline or ()), entry][-TIMELINE_MAX:]
 
 
 def _go_on(case: Case, so: Obstacle) -> tuple[Action, ...]:
@@ -346,7 +332,7 @@ def _write(case: Case, so: Obstacle) -> tuple[ReportRemediation, ...]:
         changes |= {name: value for name, value in telling(case).items() if getattr(case.status, name) != value}
     tells: tuple[TellEvent, ...] = ()
     if case.status.phase is Phase.FREEING and is_untold(case):
-        changes["timeline"] = _timeline(case, Phase.FREEING, lost_words(case))
+        changes["timeline"] = timeline(case.status, Phase.FREEING, lost_words(case), case.cluster.now)
         tells = news_of_lost(case)
     return (msgspec.structs.replace(_report(case, changes), tells=tells),) if changes else ()
 

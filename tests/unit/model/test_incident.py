@@ -1,0 +1,67 @@
+"""Which NodeIncidents are those of power cycles, and which only tell of what others do."""
+
+import pytest
+
+from defib.model.cluster import Cluster
+from defib.model.incident import INCIDENTS, NAME_MAX, Cause, IncidentSpec, NodeIncident, account_name
+from defib.model.meta import Meta
+from tests.builders import T0
+
+UID = "1a2b3c4d-5e6f-4000-8000-123456789abc"
+
+
+def an_incident(name: str, node: str, uid: str = UID) -> NodeIncident:
+    return NodeIncident(metadata=Meta(name=name), spec=IncidentSpec(node=node, cause=Cause(uid=uid)))
+
+
+def test_an_account_is_named_after_its_node_and_its_remediation() -> None:
+    assert account_name("worker-7", UID) == "worker-7.1a2b3c4d"
+    assert an_incident("worker-7.1a2b3c4d", "worker-7").is_account
+
+
+@pytest.mark.parametrize(
+    ("name", "node"),
+    [
+        ("worker-7", "worker-7"),
+        ("machine.metal3.rack-1-7", ""),  # of a machine that never became a node
+        ("worker-7.other", "worker-7"),  # by whoever's hand
+    ],
+)
+def test_all_others_are_those_of_power_cycles(name: str, node: str) -> None:
+    assert not an_incident(name, node).is_account
+
+
+def test_the_longest_name_of_a_node_leaves_room_for_the_remediation() -> None:
+    node = "n" * NAME_MAX
+    name = account_name(node, UID)
+    assert len(name) == NAME_MAX
+    assert name.endswith(".1a2b3c4d")
+    assert an_incident(name, node).is_account
+
+
+def test_a_node_whose_name_looks_like_that_of_an_account_can_be_power_cycled() -> None:
+    node = "n" * (NAME_MAX - 9) + ".1a2b3c4d"
+    assert account_name(node, UID) == node
+    assert not an_incident(node, node).is_account
+
+
+def test_a_cluster_keeps_the_two_sorts_apart() -> None:
+    power_cycle, account = an_incident("n1", "n1"), an_incident("n1.1a2b3c4d", "n1")
+    both = {one.name: one for one in (power_cycle, account)}
+    cluster = Cluster(now=T0, others={INCIDENTS: both})
+    assert (cluster.incidents(), cluster.accounts()) == ({"n1": power_cycle}, {"n1.1a2b3c4d": account})
+
+
+def test_what_has_not_changed_is_known_by_being_the_same() -> None:
+    """Others look through all incidents again only when there is another map of them."""
+    both = {one.name: one for one in (an_incident("n1", "n1"), an_incident("n1.1a2b3c4d", "n1"))}
+    first, second = (Cluster(now=T0, others={INCIDENTS: both}) for _ in range(2))
+    assert first.incidents() is second.incidents()
+    assert first.accounts() is second.accounts()
+    other = Cluster(now=T0, others={INCIDENTS: dict(both)})
+    assert other.incidents() is not first.incidents()
+
+
+def test_without_accounts_the_map_is_the_one_that_was_seen() -> None:
+    incidents = {"n1": an_incident("n1", "n1")}
+    assert Cluster(now=T0, others={INCIDENTS: incidents}).incidents() is incidents
