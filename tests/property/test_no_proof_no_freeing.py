@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import msgspec
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -37,6 +38,7 @@ from tests.property.ordeals import (
 from tests.property.rack import BLIND, Rack
 
 change = msgspec.structs.replace
+pytestmark = pytest.mark.timeout(60)  # hours of many racks, on a machine that may have more to do
 
 
 def destroys(action: Action) -> bool:
@@ -71,6 +73,14 @@ def test_nothing_is_freed_without_a_proof_and_nothing_destroyed_with_the_brake_o
     assert judge.wrong == []
 
 
+def a_silent_rack() -> Rack:
+    """Its BMC does not answer at first."""
+    times = {"powerOff": "2s", "free": "1s", "powerOn": "2s", "nodeReady": "10s"}
+    rack = a_rack(lag=1, boot=5, attempts=2, backoff="1s", acceptedProofs=["A", "C", "D"], timeouts=times)
+    rack.machines["n1"].bmc = "silent"
+    return rack
+
+
 WITHOUT_BUTTONS: list[Deed] = [withdraw, confirm, Rack.crash, brake(on=True), brake(on=False)]
 
 
@@ -80,6 +90,11 @@ WITHOUT_BUTTONS: list[Deed] = [withdraw, confirm, Rack.crash, brake(on=True), br
 @example(
     rack=a_rack(driver=BLIND, attempts=1, timeouts={"powerOff": "2s"}),
     ordeal=[(SECOND / 5, confirm), (5 * MINUTE, withdraw)],
+)
+# A person switches it off and says so, and then we switch it on to see whether its BMC tells the truth: no word holds then.
+@example(
+    rack=a_silent_rack(),
+    ordeal=[(SECOND / 5, confirm), (SECOND / 5, brake(on=True)), (MINUTE, confirm)],
 )
 def test_what_is_freed_is_off(rack: Rack, ordeal: Ordeal) -> None:
     """I1, not by the record but by the machine: as long as nobody presses its button."""

@@ -228,7 +228,7 @@ def test_without_the_kinds_it_is_told_once_and_nothing_is_written() -> None:
         lines = [line for line in told if line["event"] == "no default check"]
         assert len(lines) == 1
         assert "is its CRD installed?" in lines[0]["why"]
-        assert "deploy/crds" in lines[0]["advice"]
+        assert "deploy/install.yaml" in lines[0]["advice"]
         assert stage.server.audit.writes("operator") == []
 
     play(scenario, crds=False)

@@ -53,9 +53,11 @@ def _by_person(case: "Case") -> Proof | None:
 
 
 def confirmation_of(case: "Case") -> Confirmation | None:
-    """Of this attempt, and not from before we told it to go on. People do not count microseconds."""
-    said, command = case.incident.spec.confirmed_off, case.status.command
+    """Of this attempt, and not from before we told it to go on, or saw it on. People do not count microseconds."""
+    said, command, seen_on = case.incident.spec.confirmed_off, case.status.command, case.status.seen_on
     if said is None or said.at > case.cluster.now + CLOCKS_DIFFER:
+        return None
+    if seen_on is not None and seen_on.at >= said.at:
         return None
     if command is not None and command.power == PowerState.ON.value and command.at >= said.at:
         return None

@@ -144,6 +144,12 @@ TRANSITIONS: tuple[Row, ...] = (
             lambda case: {"seen_on": case.seen_on, "was_off": False},
         ),
         (
+            Phase.POWERING_OFF,
+            "it is off already, and a person says so",  # whoever did that does not expect it to be switched on
+            lambda case: case.reads is PowerState.OFF and case.confirmation is not None,
+            lambda _: {"was_off": True, "seen_on": None},
+        ),
+        (
             Phase.TESTING,
             "it is off already",
             lambda case: case.reads is PowerState.OFF,

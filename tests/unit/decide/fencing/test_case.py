@@ -8,7 +8,7 @@ from defib.decide.fencing.case import LATE_OFF, Case
 from defib.decide.fencing.order import Obstacle
 from defib.decide.fencing.proofs import BMO_POLL
 from defib.model.cluster import Blindness
-from defib.model.incident import Confirmation, Entry, Grade, IncidentSpec, Phase
+from defib.model.incident import Confirmation, Entry, Grade, IncidentSpec, Phase, PowerReading
 from defib.model.node import Node, Taint
 from defib.model.pod import Pod
 from defib.model.power import FenceCheck, PowerPath
@@ -186,6 +186,13 @@ def test_a_confirmation_counts_no_more_once_the_machine_was_told_to_go_on() -> N
     assert confirmed(50, command=a_command(ON, 49)).proof is not None
     assert confirmed(50, command=a_command(ON, 50)).proof is None
     assert confirmed(50, command=a_command(OFF, 60)).proof is not None
+
+
+def test_a_person_is_not_believed_once_the_machine_was_seen_on_after_their_word() -> None:
+    """We may have switched it on ourselves meanwhile, to see whether its BMC tells the truth."""
+    on = PowerReading(state=ON.value, at=after(50))
+    assert confirmed(50, command=a_command(OFF, 60), seen_on=on).proof is None
+    assert confirmed(51, command=a_command(OFF, 60), seen_on=on).proof is not None
 
 
 # On

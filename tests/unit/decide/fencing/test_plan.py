@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from defib.decide.fencing.case import VOLUME_ATTACHMENT
-from defib.decide.fencing.plan import MESSAGE_MAX, Fencing, plan_fencing
+from defib.decide.fencing.plan import Fencing, plan_fencing
 from defib.decide.rules import LOOK_AGAIN, Rules
 from defib.model import medik8s
 from defib.model.action import (
@@ -23,6 +23,7 @@ from defib.model.action import (
 )
 from defib.model.cluster import Cluster, Served, Unread
 from defib.model.incident import (
+    MESSAGE_MAX,
     INCIDENT,
     INCIDENTS,
     TIMELINE_MAX,

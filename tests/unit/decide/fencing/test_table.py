@@ -399,6 +399,14 @@ def test_a_person_who_confirms_lets_it_go_on() -> None:
     assert goes_to(powering) is Phase.FREEING
 
 
+def test_a_machine_that_a_person_says_is_off_is_not_switched_on_to_test_its_bmc() -> None:
+    spec = IncidentSpec(node="n1", confirmed_off=Confirmation(by="ann", at=after(5)))
+    case = a_case(Phase.LOOKING, at=9, spec=spec, seen=seen(off(7), off(8)))
+    assert goes_to(case) is Phase.POWERING_OFF
+    assert writes(case) == {"was_off": True, "seen_on": None}
+    assert goes_to(a_case(Phase.LOOKING, at=9, seen=seen(off(7), off(8)))) is Phase.TESTING
+
+
 def test_a_confirmation_of_an_earlier_attempt_does_not_count() -> None:
     spec = IncidentSpec(node="n1", confirmed_off=Confirmation(by="ann", at=after(5)))
     timeline = [Entry(at=after(6), phase=Phase.LOOKING, message="")]
