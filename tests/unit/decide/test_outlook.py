@@ -116,6 +116,12 @@ def test_a_remediation_has_a_time_and_then_a_person_is_asked() -> None:
     assert told == Outlook("if the node is not healthy by then, a person has to look", T0 + 29 * MINUTE)
 
 
+def test_when_the_last_remediation_says_that_it_has_failed_nobody_waits_for_its_time() -> None:
+    failed = a_remediation("n1", created=T0 - MINUTE, conditions={"Processing": "False", "Succeeded": "False"})
+    told = ahead(the_cluster(a_check(), ILL, *WELL, foos=[failed]))
+    assert told == Outlook("a person has to mend the node; its remediations are removed when it is healthy again")
+
+
 def test_a_step_has_a_time_and_then_the_next_one_begins() -> None:
     check = a_check(escalatingRemediations=LADDER)
     first = a_remediation("n1", created=T0 - MINUTE)

@@ -193,7 +193,7 @@ def test_on_a_dead_kubelet_nobody_ends_a_pod() -> None:
     node = a_drained_node(ready="Unknown", since=T0 - 7 * MINUTE)
     cluster = a_ward(node, a_leaving_pod(ended=T0 - MINUTE))
     told = examined(cluster)
-    assert told.unready == "the node is not ready for 7m (Ready is Unknown)"
+    assert told.unready == "the node is not ready (Ready is Unknown for 7m)"
     assert reasons(told.pods[0]) == ["StuckTerminating", "KubeletSilent"]
 
 

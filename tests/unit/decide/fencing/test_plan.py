@@ -23,9 +23,9 @@ from defib.model.action import (
 )
 from defib.model.cluster import Cluster, Served, Unread
 from defib.model.incident import (
-    MESSAGE_MAX,
     INCIDENT,
     INCIDENTS,
+    MESSAGE_MAX,
     TIMELINE_MAX,
     Cause,
     Entry,
