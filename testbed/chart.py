@@ -29,7 +29,7 @@ _RENDER_WITHIN = 60.0
 # Settings that other values of the chart stand for, or that a pod has no use for.
 _NOT_BY_NAME = {
     *("namespace", "node_name", "replica_name", "kubeconfig", "context", "probes_address", "log_format"),
-    *("watch_only", "health_checks", "default_check", "pod_failover_policies", "serves"),
+    *("watch_only", "health_checks", "default_check", "pod_failover_policies", "remedies", "serves"),
     *("election", "dashboard", "dashboard_address"),
 }
 _INSTALL_HEAD = """\
@@ -67,7 +67,10 @@ _OPTIONAL = {
     "remediate-machines": "features.metal3",
     "nodekeeper": "features.nodekeeper",
 }
-_FOR_PEOPLE = ("-pod-failover-view", "-pod-failover-edit", "-power-cycle", "-confirm-down", "-remediate-machines")
+_FOR_PEOPLE = (
+    *("-pod-failover-view", "-pod-failover-edit", "-power-cycle", "-confirm-down", "-remediate-machines"),
+    *("-look", "-act"),
+)
 _EVERYTHING = {"features.metal3": True, "features.nodekeeper": True, "election": "endpoints"}
 
 

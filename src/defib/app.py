@@ -22,6 +22,7 @@ from defib.decide.doubt import brake_reason
 from defib.decide.fencing.obstacles import waits_for_another
 from defib.decide.plan import NOTHING, Plan, decide
 from defib.decide.remediators import NO_WORK, plan_own_work
+from defib.decide.remedies import switched_off
 from defib.decide.wanted import wanted_kinds, widest
 from defib.gauges import Gauges, series_of
 from defib.kube.client import Answer, Client, Scope
@@ -97,7 +98,8 @@ class Operator:
         self._cache.follow(CONFIG_MAPS, Scope(namespace=settings.namespace), optional=True)
         # On its own client: that somebody's aggregated API is broken is no reason to doubt the API server.
         discovery = Discovery(Client(transport, clock, limits=limits, on_answer=self.counted))
-        self._remediators = Remediators(self._cache, discovery, clock, self._trigger.changed)
+        off = switched_off(settings.remedies)
+        self._remediators = Remediators(self._cache, discovery, clock, self._trigger.changed, off)
         self._node_pods = NodePods(self._cache)
         hooks = Hooks(stop=self._braked, note=self._wrote, on_ended=self._ended, drivers=drivers or Drivers(clock))
         terms = Terms(lock_namespace=settings.lock_namespace)

@@ -44,6 +44,7 @@ UPGRADE_SIGNALS = (
 )
 
 PROOFS = ("A", "B", "C", "D", "None")
+REMEDIES = ("pod-failover", "power-cycle", "drains", "metal3", "nodekeeper")
 SERVABLE = ("machine-annotation", "metal3-remediation", "machine-health-check")
 
 
@@ -153,6 +154,15 @@ class Settings(PeopleSettings, frozen=True, kw_only=True):
             Name("the name of a node"),
         ),
     ] = None
+    remedies: Annotated[
+        tuple[str, ...],
+        About(
+            "What Defib does about nodes: PodFailoverRemediations, PowerCycleRemediations, DrainPolicies, power by way of "
+            "Metal3's BareMetalHosts, and DrainPolicies that are configured as Nodekeeper was. One that is left out is as if "
+            "its kinds were not installed: nothing of it is looked at or touched. Let what it has begun end before.",
+            Listed(REMEDIES),
+        ),
+    ] = REMEDIES
     serves: Annotated[
         tuple[str, ...],
         About(

@@ -6,6 +6,7 @@ people: nothing depends on it, and nothing waits for it.
 
 import asyncio
 import hashlib
+import re
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime
@@ -28,6 +29,9 @@ TYPE_PREFIX = "dev.defib."
 URL_BYTES_MAX = 4096
 TEMPLATE_BYTES_MAX = 65536
 WORDS_MAX = 1024
+DEPTH_MAX = 50
+UNSEEN = "\u200b"  # a blank without any width
+_CALLS = re.compile(r"(?<!\w)@")  # not that of an address
 ID_LENGTH = 32
 PLACES = (
     "about",
@@ -138,6 +142,8 @@ def slack_by(text: str) -> Body:
             shape = msgspec.json.decode(text)
         except (msgspec.DecodeError, RecursionError) as error:
             raise BadTemplate(f"it begins with {{ and is no JSON: {error}") from None
+    if _depth(shape) > DEPTH_MAX:
+        raise BadTemplate(f"it has more than {DEPTH_MAX} objects and lists within each other")
     _fill(shape, dict.fromkeys(PLACES, ""))
     return lambda notice: msgspec.json.encode(_fill(shape, _for_slack(notice.words)))
 
@@ -154,6 +160,15 @@ def read_template(path: Path) -> str:
         raise BadTemplate(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadTemplate(f"{path} is not text") from None
+
+
+def _depth(shape: Any) -> int:
+    """Level by level: no template is too deep to be told so."""
+    depth, level = 0, [shape]
+    while level := [one for one in level if isinstance(one, dict | list)]:
+        depth += 1
+        level = [one for each in level for one in (each.values() if isinstance(each, dict) else each)]
+    return depth
 
 
 def _fill(shape: Any, words: dict[str, str]) -> Any:
@@ -178,9 +193,14 @@ def _filled(text: str, words: dict[str, str]) -> str:
 
 
 def _for_slack(words: dict[str, str]) -> dict[str, str]:
-    """By these three signs Slack tells links and calls to everybody from text; a message may quote anybody's words."""
+    """By three signs Slack tells links and calls to everybody from text; a message may quote anybody's words.
+
+    Mattermost and Rocket.Chat also take an @ before a word for a call, and ]( for a link under another name: in these,
+    something that nobody sees comes between.
+    """
+    plain = {name: _CALLS.sub(f"@{UNSEEN}", value).replace("](", f"]{UNSEEN}(") for name, value in words.items()}
     return {
-        name: value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for name, value in words.items()
+        name: value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for name, value in plain.items()
     }
 
 

@@ -36,9 +36,10 @@ from defib.web.access import Access, AsUser
 from defib.web.board import Site
 from defib.web.board_work import Seats
 from defib.web.dashboard import Dashboard, serving_dashboard
+from defib.web.door import CannotListen
 from defib.web.leader import serving_leader
 from defib.web.live import Sight
-from defib.web.server import CannotListen, serving
+from defib.web.server import serving
 
 log = structlog.get_logger("app")
 

@@ -19,6 +19,7 @@ def rules_of(settings: Settings) -> Rules:
         serves=frozenset(settings.serves),
         fence_check_pause=timedelta(seconds=settings.fence_check_seconds),
         leftover_age=timedelta(seconds=settings.leftover_age_seconds),
+        runs_checks=settings.health_checks == "on",
         has_members=settings.election == "shards",
         failover=FailoverRules(
             serves_policies=settings.pod_failover_policies == "on",

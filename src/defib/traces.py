@@ -143,7 +143,8 @@ def _span_number(incident: NodeIncident, number: int) -> int:
 
 
 def _nanoseconds(moment: datetime) -> int:
-    return int(moment.timestamp() * 1_000_000) * 1000
+    """Of an incident some moments were written down by others, and may be of any year; a trace can hold only so many."""
+    return min(max(int(moment.timestamp() * 1_000_000) * 1000, 0), LOW_64)
 
 
 class Traces:

@@ -88,6 +88,7 @@ def test_an_address_opens_the_incident_that_it_names(troubled: Stage, look: Look
     with look(f"{troubled.url}#incident/worker-b-0007") as page:
         panel = page.get_by_role("complementary", name="worker-b-0007")
         expect(panel).to_contain_text("Recovered")
+        expect(panel).to_contain_text("Unhealthy since")
         expect(panel.get_by_role("img", name=re.compile("^Phases in order: Open"))).to_be_visible()
         expect(panel.get_by_role("listitem").filter(has_text="its power was read as off, twice")).to_be_visible()
 

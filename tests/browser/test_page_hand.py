@@ -57,6 +57,7 @@ def test_a_pause_needs_a_reason_a_token_and_a_second_yes(look: Look) -> None:
         confirm(page, "Pause", token="a-token")
         expect(page.get_by_role("region", name="Warnings")).to_contain_text("somebody works on the switches")
         assert stored(stage, "configmaps", BRAKE)["data"]["reason"] == "somebody works on the switches"
+        expect(page.locator("input[type=password]")).to_have_count(0)
 
 
 def test_who_has_signed_in_need_not_again_and_a_brake_can_be_released(look: Look) -> None:

@@ -11,12 +11,17 @@ from typing import Any
 
 import yaml
 
+from defib.kube.client import Client
+from defib.kube.errors import NotFound
+from defib.kube.kinds import LEASES
 from testbed.chart import CHART, NAMESPACE, objects
 from testbed.cluster import ControlPlane
 from tests.e2e.as_deployed import ON_LOOPBACK, as_deployed
+from tests.e2e.hollow_cluster import eventually
 
 PATIENCE_SECONDS = 90.0
 ENDS_WITHIN = 20.0
+LEADS_WITHIN = 60.0
 
 
 class Refused(Exception):
@@ -94,6 +99,22 @@ class Release:
                 process.terminate()
             async with asyncio.timeout(ENDS_WITHIN):
                 await process.wait()
+
+
+async def until_one_leads(client: Client, among: set[str]) -> str:
+    """By its Lease."""
+    seen: list[str] = []
+
+    async def leads() -> bool:
+        try:
+            lock = await client.get(LEASES.at("defib-leader", NAMESPACE))
+        except NotFound:
+            return False
+        seen[:] = [lock.spec.holder_identity or ""]
+        return seen[0] in among
+
+    await eventually(leads, within=LEADS_WITHIN)
+    return seen[0]
 
 
 async def said(*command: str | Path, env: dict[str, str] | None = None) -> str:

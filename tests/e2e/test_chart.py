@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import defib
-from defib.config import Settings, load
+from defib.config import REMEDIES, Settings, load
 from defib.decide.drains.compatibility import NAMESPACE
 from testbed.chart import CHART, ROOT, SCHEMA, NotRendered, files, objects, render, rights
 from tests.e2e.as_deployed import as_deployed
@@ -100,8 +100,53 @@ def test_every_right_says_what_it_is_for(helm: Path) -> None:
     assert [right for right in rights(everything) if not right.why.endswith(".")] == []
 
 
-def test_without_a_value_the_operator_has_its_own_defaults(helm: Path) -> None:
-    assert settings(helm) == load({}, {"DEFIB_NODE_NAME": "a-node"}, str)
+ALL_ON = {"features.metal3": True, "features.nodekeeper": True}
+
+
+def test_without_a_value_the_operator_has_its_own_defaults_but_for_what_few_clusters_have(helm: Path) -> None:
+    said = {"DEFIB_NODE_NAME": "a-node", "DEFIB_REMEDIES": "pod-failover,power-cycle,drains"}
+    assert settings(helm) == load({}, said, str)
+    assert settings(helm, **ALL_ON) == load({}, {"DEFIB_NODE_NAME": "a-node"}, str)
+
+
+@pytest.mark.parametrize(
+    ("feature", "remedy"),
+    [
+        ("podFailover", "pod-failover"),
+        ("powerCycle", "power-cycle"),
+        ("drains", "drains"),
+        ("metal3", "metal3"),
+        ("nodekeeper", "nodekeeper"),
+    ],
+)
+def test_without_a_feature_the_operator_does_not_try_what_it_has_no_right_for(
+    helm: Path, feature: str, remedy: str
+) -> None:
+    values = {**ALL_ON, "features.defaultCheck": False, f"features.{feature}": False}
+    assert set(REMEDIES) - set(settings(helm, **values).remedies) == {remedy}
+
+
+def test_without_any_feature_nothing_is_done_about_nodes(helm: Path) -> None:
+    off = dict.fromkeys((f"features.{name}" for name in VALUES["features"]), False)
+    said = settings(helm, **off)
+    assert (said.remedies, said.pod_failover_policies, said.health_checks) == ((), "off", "off")
+
+
+def test_roles_for_people_are_bound_to_nobody(helm: Path) -> None:
+    documents = objects(render(helm))
+    people = ("defib-look", "defib-act", "defib-power-cycle", "defib-confirm-down")
+    assert set(people) <= set(named(documents, "ClusterRole"))
+    assert "defib-act" in named(documents, "Role")
+    bound = {one["roleRef"]["name"] for one in documents if "roleRef" in one}
+    assert not set(people) & bound
+
+
+@pytest.mark.parametrize(("service", "there"), [(False, False), (True, True)])
+def test_with_only_watching_there_is_a_role_to_look_where_the_page_asks_for_a_token(
+    helm: Path, service: bool, there: bool
+) -> None:
+    roles = named(objects(render(helm, {"mode": "watch", "dashboard.service": service})), "ClusterRole")
+    assert ("defib-look" in roles, "defib-act" in roles) == (there, False)
 
 
 def test_settings_are_said_as_they_stand_in_a_file(helm: Path) -> None:
@@ -124,7 +169,7 @@ def test_with_only_watching_every_right_is_to_read(helm: Path) -> None:
     [
         ("checks", {("patch", "nodehealthchecks/status"), ("create", "nodehealthchecks")}),
         ("defaultCheck", {("create", "nodehealthchecks"), ("create", "podfailoverremediationtemplates")}),
-        ("powerCycle", {("get", "secrets"), ("delete", "nodes"), ("patch", "pods/status"), ("create", "powercycleremediations")}),
+        ("powerCycle", {("get", "secrets"), ("delete", "nodes"), ("patch", "pods/status"), ("create", "powercycleremediations"), ("delete", "powercycleremediations")}),
         ("drains", {("create", "pods/eviction"), ("patch", "pods"), ("create", "nodedrains")}),
     ],
 )  # fmt: skip
@@ -147,7 +192,8 @@ def test_where_medik8s_runs_the_checks_defib_only_serves_remediations(helm: Path
 def test_without_pod_failover_nothing_of_it_is_left(helm: Path) -> None:
     values = {"features.podFailover": False, "features.defaultCheck": False, "features.drains": False}
     documents = objects(render(helm, values))
-    assert ("get", "persistentvolumeclaims") not in allowed(documents)
+    gone = {("get", "persistentvolumeclaims"), ("delete", "podfailoverremediations")}
+    assert not gone & allowed(documents)
     assert settings(helm, **values).pod_failover_policies == "off"
 
 
@@ -198,6 +244,12 @@ def test_the_page_is_reached_from_the_cluster_only_when_it_has_a_service(helm: P
     assert port["targetPort"] == "dashboard"
     ports = [one["ports"][0]["port"] for one in named(documents, "NetworkPolicy")["defib"]["spec"]["ingress"]]
     assert ports == ["probes", "dashboard"]
+    (container,) = named(documents, "Deployment")["defib"]["spec"]["template"]["spec"]["containers"]
+    served = {"probes": said.probes_address.port, "dashboard": said.dashboard_address.port}
+    assert {one["name"]: one["containerPort"] for one in container["ports"]} == served
+    proxy = [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}]
+    guarded = objects(render(helm, {"dashboard.service": True, "networkPolicy.dashboardFrom": proxy}))
+    assert named(guarded, "NetworkPolicy")["defib"]["spec"]["ingress"][1]["from"] == proxy
     assert named(objects(render(helm)), "Service") == {}
 
 
@@ -211,6 +263,14 @@ def test_prometheus_finds_every_replica_and_the_alerts_as_they_are_written(helm:
     assert monitor["metadata"]["labels"].items() >= labels.items()
     rules = named(documents, "PrometheusRule")["defib"]
     assert rules["spec"] == yaml.safe_load((ROOT / "deploy/alerts.yaml").read_text())["spec"]
+
+
+def test_alerts_name_the_pages_where_they_are(helm: Path) -> None:
+    values = {"metrics.rules": True, "metrics.runbookBase": "https://wiki.example.com/defib/"}
+    rules = named(objects(render(helm, values)), "PrometheusRule")["defib"]["spec"]["groups"]
+    pages = {rule["annotations"]["runbook_url"] for group in rules for rule in group["rules"] if "alert" in rule}
+    assert pages
+    assert all(page.startswith("https://wiki.example.com/defib/Defib") for page in pages)
 
 
 def test_a_secret_with_an_address_for_news_is_a_file(helm: Path) -> None:

@@ -9,8 +9,11 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 
@@ -18,18 +21,20 @@ from defib.coordinate.seats import BUCKETS
 from defib.coordinate.sharded import BUCKET_LEASE
 from defib.hollow.objects import PODS
 from defib.hollow.site import in_zones
-from defib.kube.client import Merge, Scope
+from defib.kube.client import Client, Deletion, Merge, Scope
 from defib.kube.errors import NotFound
-from defib.kube.kinds import LEASES, NODE_HEALTH_CHECKS, NODES, unstructured
+from defib.kube.kinds import LEASES, NODE_HEALTH_CHECKS, NODES, Kind, unstructured
+from defib.model.meta import Unstructured
 from defib.model.node_drain import WATCH_MARK
 from defib.model.pod_failover import DEFAULT_CHECK
-from testbed.chart import NAMESPACE
+from testbed.chart import NAMESPACE, ROOT
 from testbed.programs import Programs
 from testbed.settings import Settings
+from tests.check_corpus import a_check, simple
 from tests.drain_corpus import a_policy
 from tests.e2e.audit import audited, requests_of
 from tests.e2e.drain_stage import TIMES
-from tests.e2e.helm_release import Release, said
+from tests.e2e.helm_release import Release, said, until_one_leads
 from tests.e2e.hollow_cluster import SETTINGS, HollowCluster, eventually, hollow_cluster
 from tests.e2e.rights import may, until_allowed
 
@@ -39,8 +44,11 @@ WITHIN = 60.0
 STEADY = ("--lease-duration=6s", "--renew-deadline=4s", "--retry-period=1s")  # several on a busy machine
 SHORT = ("--lease-duration=3s", "--renew-deadline=2s", "--retry-period=0.5s")
 FAILOVERS = unstructured("defib.dev", "v1alpha1", "podfailoverremediations", "PodFailoverRemediation", namespaced=True)
+FAILOVER_POLICIES = unstructured("defib.dev", "v1alpha1", "podfailoverpolicies", "PodFailoverPolicy", namespaced=True)
+POWER_CYCLES = unstructured("defib.dev", "v1alpha1", "powercycleremediations", "PowerCycleRemediation", namespaced=True)
 POLICIES = unstructured("defib.dev", "v1alpha1", "drainpolicies", "DrainPolicy", namespaced=False)
 DRAINS = unstructured("defib.dev", "v1alpha1", "nodedrains", "NodeDrain", namespaced=False)
+CHECKS = unstructured("remediation.medik8s.io", "v1alpha1", "nodehealthchecks", "NodeHealthCheck", namespaced=False)
 BUDGETS = unstructured("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
 
 
@@ -71,22 +79,6 @@ async def release(cluster: HollowCluster, helm: Path) -> Release:
 async def _nothing_is_refused(cluster: HollowCluster) -> AsyncIterator[None]:
     yield
     assert [str(one) for one in await requests_of(cluster.plane) if one.code == 403] == []
-
-
-async def leader(cluster: HollowCluster) -> str:
-    try:
-        lock = await cluster.client.get(LEASES.at("defib-leader", NAMESPACE))
-    except NotFound:
-        return ""
-    return lock.spec.holder_identity or ""
-
-
-async def until_one_leads(cluster: HollowCluster, among: set[str]) -> str:
-    async def leads() -> bool:
-        return await leader(cluster) in among
-
-    await eventually(leads, within=WITHIN)
-    return await leader(cluster)
 
 
 async def hurry(cluster: HollowCluster) -> None:
@@ -128,7 +120,7 @@ async def test_a_failed_node_is_remediated_and_its_pods_run_elsewhere(release: R
     await eventually(all_run, within=WITHIN)
     async with release.replicas(*SHORT) as replicas:
         assert len(replicas) == 2
-        await until_one_leads(cluster, set(replicas))
+        await until_one_leads(cluster.client, set(replicas))
         await hurry(cluster)
         victim = (await cluster.running("web"))[0].spec.node_name
         cluster.nodes[victim].machine.set_power(False)
@@ -147,16 +139,66 @@ async def test_a_failed_node_is_remediated_and_its_pods_run_elsewhere(release: R
         assert {process.returncode for process in replicas.values()} == {None}
 
 
-async def test_with_few_features_what_is_left_does_its_work(release: Release, cluster: HollowCluster) -> None:
-    await release.upgrade("--set=features.powerCycle=false", "--set=features.drains=false", "--set=replicas=1")
-    asked = ("get", "secrets", NAMESPACE), ("delete", "nodes", ""), ("create", "pods/eviction", "default")
+class Ignored(msgspec.Struct, frozen=True):
+    """What somebody asks for although it is switched off."""
 
+    kind: Kind[Unstructured]
+    body: dict[str, Any]
+    namespace: str = ""
+
+    async def expect_untouched(self, client: Client) -> None:
+        item = await client.get(self.kind.at(self.body["metadata"]["name"], self.namespace))
+        assert (item.status, item.metadata.finalizers) == (None, None)
+        await client.delete(self.kind.of(item), Deletion(uid=item.uid))
+
+
+@asynccontextmanager
+async def ignored(cluster: HollowCluster, *asked: Ignored) -> AsyncIterator[None]:
+    """And a node is drained, under whatever policy is among them. At the end nobody has touched any of it."""
+    node, client = max(cluster.nodes), cluster.client
+    for one in asked:
+        await client.create(one.kind, one.body, namespace=one.namespace)
+    await client.patch(NODES.at(node), Merge(drained("true")))
+    yield
+    assert (await client.list_all(DRAINS)).items == []
+    for one in asked:
+        await one.expect_untouched(client)
+    await client.patch(NODES.at(node), Merge(drained(None)))
+
+
+def drained(mark: str | None) -> dict[str, Any]:
+    return {"metadata": {"annotations": {WATCH_MARK: mark}}, "spec": {"unschedulable": mark is not None}}
+
+
+DRAIN_POLICY = Ignored(POLICIES, a_policy(dict(TIMES), "ignored"))
+POWER_CYCLE = Ignored(
+    POWER_CYCLES, {"metadata": {"name": "zone-b-1"}, "spec": {"power": {"driver": "manual"}}}, NAMESPACE
+)
+FAILOVER = Ignored(FAILOVERS, {"metadata": {"name": "zone-b-1"}}, NAMESPACE)
+
+# Of the operator of medik8s, with a remediator that gave its rights to nobody else.
+FOREIGN = {
+    "apiVersion": "test.defib.dev/v1alpha1",
+    "kind": "FooRemediationTemplate",
+    "name": "foo",
+    "namespace": "default",
+}
+FOREIGN_CHECK = Ignored(CHECKS, a_check(simple(remediationTemplate=FOREIGN), "theirs"))
+
+
+async def until_gone(cluster: HollowCluster, *asked: tuple[str, str, str]) -> None:
     async def are_gone() -> bool:
         return not any([await may(cluster.client, *right) for right in asked])
 
     await eventually(are_gone, within=WITHIN)
-    async with release.replicas(*SHORT) as replicas:
-        await until_one_leads(cluster, set(replicas))
+
+
+async def test_with_few_features_what_is_left_does_its_work(release: Release, cluster: HollowCluster) -> None:
+    await release.upgrade("--set=features.powerCycle=false", "--set=features.drains=false", "--set=replicas=1")
+    asked = ("get", "secrets", NAMESPACE), ("delete", "nodes", ""), ("create", "pods/eviction", "default")
+    await until_gone(cluster, *asked)
+    async with ignored(cluster, DRAIN_POLICY, POWER_CYCLE), release.replicas(*SHORT) as replicas:
+        await until_one_leads(cluster.client, set(replicas))
         victim = (await cluster.running("web"))[0].spec.node_name
         cluster.nodes[victim].machine.set_power(False)
 
@@ -170,6 +212,30 @@ async def test_with_few_features_what_is_left_does_its_work(release: Release, cl
             return await remediated(cluster) == 0
 
         await eventually(is_over, within=WITHIN)
+
+
+async def test_with_no_feature_at_all_it_watches_and_tells_teams_that_nothing_is_done(
+    release: Release, cluster: HollowCluster
+) -> None:
+    off = ("checks", "defaultCheck", "podFailover", "powerCycle", "drains")
+    await release.upgrade("--reset-values", "--set=replicas=1", *(f"--set=features.{name}=false" for name in off))
+    await until_gone(
+        cluster, ("delete", "pods", "default"), ("patch", "nodehealthchecks/status.remediation.medik8s.io", "")
+    )
+    team = await cluster.client.create(
+        FAILOVER_POLICIES, {"metadata": {"name": "team"}, "spec": {"selector": {}}}, namespace="default"
+    )
+    await release.kubectl("apply", f"--filename={ROOT / 'testbed' / 'crds' / 'test-remediators.yaml'}")
+    asked = (DRAIN_POLICY, POWER_CYCLE, FAILOVER, FOREIGN_CHECK)
+    async with ignored(cluster, *asked), release.replicas(*SHORT) as replicas:
+        await until_one_leads(cluster.client, set(replicas))
+
+        async def is_told() -> bool:
+            status = (await cluster.client.get(FAILOVER_POLICIES.of(team))).status or {}
+            return [one["reason"] for one in status.get("conditions", ()) if one["type"] == "Valid"] == ["SwitchedOff"]
+
+        await eventually(is_told, within=WITHIN)
+    await cluster.client.delete(FAILOVER_POLICIES.of(team), Deletion(uid=team.uid))
     await release.upgrade("--reset-values")
     await until_allowed(cluster.client, "create", "pods/eviction", "default")
 
@@ -186,24 +252,22 @@ async def test_a_drain_that_hangs_on_a_budget_ends(release: Release, cluster: Ho
     await eventually(all_run, within=WITHIN)
     node = (await cluster.running("held"))[0].spec.node_name
     async with release.replicas(*SHORT) as replicas:
-        await until_one_leads(cluster, set(replicas))
-        mark = {"metadata": {"annotations": {WATCH_MARK: "true"}}, "spec": {"unschedulable": True}}
-        await cluster.client.patch(NODES.at(node), Merge(mark))
+        await until_one_leads(cluster.client, set(replicas))
+        await cluster.client.patch(NODES.at(node), Merge(drained("true")))
 
         async def have_left() -> bool:
             return len(await cluster.running("held", without=node)) == 4
 
         await eventually(have_left, within=WITHIN)
         assert [one.name for one in (await cluster.client.list_all(DRAINS)).items] == [node]
-        undo = {"metadata": {"annotations": {WATCH_MARK: None}}, "spec": {"unschedulable": False}}
-        await cluster.client.patch(NODES.at(node), Merge(undo))
+        await cluster.client.patch(NODES.at(node), Merge(drained(None)))
 
 
 async def test_when_the_leader_dies_the_other_replica_leads(release: Release, cluster: HollowCluster) -> None:
     async with release.replicas(*SHORT) as replicas:
-        first = await until_one_leads(cluster, set(replicas))
+        first = await until_one_leads(cluster.client, set(replicas))
         replicas[first].kill()
-        second = await until_one_leads(cluster, set(replicas) - {first})
+        second = await until_one_leads(cluster.client, set(replicas) - {first})
         assert replicas[second].returncode is None
 
 
@@ -212,7 +276,7 @@ async def test_helm_test_asks_with_the_rights_of_the_release_whether_somebody_le
 ) -> None:
     """No hollow node runs a program, so this test does what the pod would, and says how it ended."""
     async with release.replicas(*SHORT) as replicas, asyncio.TaskGroup() as tasks:
-        await until_one_leads(cluster, set(replicas))
+        await until_one_leads(cluster.client, set(replicas))
         testing = tasks.create_task(release.run("test", "defib", "--timeout=60s"), name="helm test")
         there = PODS.at("defib-test", NAMESPACE)
 

@@ -43,13 +43,13 @@ class Machine:
         (self.bin / "go").write_text(GO.format(version=version, calls=self.calls, outcome=outcome))
         (self.bin / "go").chmod(0o755)
 
-    def start_build(self) -> "subprocess.Popen[str]":
-        environment = {
-            name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "KUBEBUILDER"))
-        }
-        environment |= {"PATH": str(self.bin), "XDG_CACHE_HOME": str(self.cache), "PIP_NO_INDEX": "1"}
+    def start(self, *arguments: str, **more: str) -> "subprocess.Popen[str]":
+        """A module of Python, here. `more` is in its environment."""
+        strange = ("PIP_", "KUBEBUILDER", "PYTEST_", "CI")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(strange)}
+        environment |= {"PATH": str(self.bin), "XDG_CACHE_HOME": str(self.cache), "PIP_NO_INDEX": "1"} | more
         return subprocess.Popen(
-            [sys.executable, "-m", "testbed", "build"],
+            [sys.executable, "-m", *arguments],
             cwd=REPOSITORY,
             env=environment,
             stdout=subprocess.PIPE,
@@ -57,8 +57,11 @@ class Machine:
             text=True,
         )
 
-    def build(self) -> tuple[int, str, str]:
-        process = self.start_build()
+    def start_build(self, *options: str) -> "subprocess.Popen[str]":
+        return self.start("testbed", "build", *options)
+
+    def build(self, *options: str) -> tuple[int, str, str]:
+        process = self.start_build(*options)
         answer, said = process.communicate(timeout=15)
         return process.returncode, answer.strip(), said.strip()
 
@@ -121,6 +124,29 @@ def test_a_build_leaves_every_program_by_name_and_is_done_once(machine: Machine)
     assert "6 to 15 minutes" in said
     assert machine.build() == (0, home, "")
     assert machine.builds == 1
+
+
+def test_helm_is_built_in_a_place_of_its_own_and_says_how_long_it_takes(machine: Machine) -> None:
+    machine.install_go()
+    code, home, said = machine.build("--helm")
+    assert code == 0, said
+    assert Path(home) == machine.cache / "defib" / "helm" / HELM.key
+    assert (Path(home) / "helm").read_text() == "program\n"
+    assert "2 to 5 minutes" in said
+    assert machine.build("--helm") == (0, home, "")
+
+
+@pytest.mark.parametrize(("ci", "code", "ends"), [("", 0, "1 skipped"), ("true", 1, "1 error")])
+def test_without_go_the_tests_with_helm_are_missed_loudly_and_on_ci_that_is_a_failure(
+    machine: Machine, ci: str, code: int, ends: str
+) -> None:
+    one = "tests/e2e/test_chart.py::test_helm_finds_nothing_to_complain_about"
+    process = machine.start("pytest", "-q", "-p", "no:cacheprovider", one, CI=ci)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == code, said
+    assert "the tests with Helm did not run" in said
+    assert "No Go 1.26.0 or newer on PATH" in said
+    assert ends in said.splitlines()[-1]
 
 
 def test_of_several_that_ask_at_once_one_builds(machine: Machine) -> None:

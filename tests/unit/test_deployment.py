@@ -11,7 +11,7 @@ from defib.config import Settings
 from defib.coordinate.elector import TOLERANCE_SECONDS
 from defib.decide.drains.intents import kinds_for
 from defib.model.drain_policy import ALL_SOURCES
-from defib.web.server import SHUTDOWN_SECONDS
+from defib.web.door import SHUTDOWN_SECONDS
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ACTING = list(yaml.safe_load_all((DEPLOY / "install.yaml").read_text()))
@@ -102,7 +102,8 @@ def test_it_comes_before_others_when_room_is_short(documents: list[dict[str, Any
 
 
 def test_a_replica_is_named_after_its_pod_and_tells_who_leads_only_when_asked_to() -> None:
-    assert [one["name"] for one in CONTAINER["env"]] == ["DEFIB_NODE_NAME", "DEFIB_NAMESPACE"]
+    names = {one["name"] for one in CONTAINER["env"]}
+    assert names == {"DEFIB_NODE_NAME", "DEFIB_NAMESPACE", "DEFIB_REMEDIES"}
     assert [one["name"] for one in CONTAINER["ports"]] == ["probes"]
     assert DEFAULTS.leader_address is None
     assert POD["enableServiceLinks"] is False, "a service called defib-metrics would look like a setting"

@@ -20,7 +20,17 @@ from defib.model.event import NODE
 from defib.model.health_check import KindRef
 from defib.model.incident import INCIDENT
 from defib.model.node_drain import DRAIN
-from defib.notifications import ONE_LINE, PLACES, BadTemplate, Notice, UrlFile, cloud_event, is_wanted, slack_by
+from defib.notifications import (
+    ONE_LINE,
+    PLACES,
+    UNSEEN,
+    BadTemplate,
+    Notice,
+    UrlFile,
+    cloud_event,
+    is_wanted,
+    slack_by,
+)
 from defib.outbox import NoAddress
 from defib.telemetry.metrics import Metrics
 from tests.unit.receiver import receiving
@@ -76,6 +86,20 @@ def test_words_of_others_are_text_and_nothing_more(words: str) -> None:
     assert text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") == words
 
 
+@pytest.mark.parametrize(
+    "words", ["@all", "see @channel and (@here)", "![x](http://evil.example/x.png)", "[sign in](http://evil.example)"]
+)
+def test_words_of_others_neither_call_anybody_nor_hide_where_a_link_leads(words: str) -> None:
+    """Mattermost and Rocket.Chat read more out of a text than Slack does."""
+    text = written(an_event(message=words), "$message")["text"]
+    assert not any(sign in text for sign in ("@all", "@channel", "@here", "]("))
+    assert text.replace(UNSEEN, "") == words
+
+
+def test_the_address_of_a_person_stays_as_it_is() -> None:
+    assert written(an_event(message="approved by ada@example.org"), "$message")["text"] == "approved by ada@example.org"
+
+
 def test_words_are_bounded_and_cannot_steer_a_terminal() -> None:
     text = written(an_event(message="\x1b[2J" + "x" * 5000), "$message")["text"]
     assert "\x1b" not in text
@@ -89,6 +113,7 @@ def test_words_are_bounded_and_cannot_steer_a_terminal() -> None:
         ("costs 5 $", "a single $ means nothing"),
         ('{"text": "$message"', "it begins with { and is no JSON"),
         ('{"text": ["$why"]}', "there is no $why"),
+        ('{"text": ' + "[" * 300 + "]" * 300 + "}", "it has more than 50 objects and lists within each other"),
     ],
 )
 def test_a_template_that_cannot_be_used_says_why(template: str, why: str) -> None:

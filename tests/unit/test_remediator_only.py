@@ -1,14 +1,19 @@
 """NodeHealthChecks are left to the operator of medik8s, and Defib serves the remediations that it makes."""
 
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from defib.kube.client import Deletion, Merge
 from defib.kube.kinds import LEASES, NODE_HEALTH_CHECKS, NODE_INCIDENTS, NODES
 from defib.model import medik8s
 from defib.model.power_cycle import FINALIZER
+from tests.check_corpus import a_check, simple
 from tests.unit.test_fence_readiness import HOME, POWER, POWER_CYCLES, Room, operating, play, seconds
 
 Body = dict[str, Any]
+REMEDIATORS = Path(__file__).parents[2] / "testbed" / "crds" / "test-remediators.yaml"
 
 
 async def as_medik8s_would(room: Room, node: str) -> None:
@@ -74,5 +79,29 @@ def test_its_timeout_cancels_and_leaves_the_machine_on() -> None:
             assert (told["Processing"], told["Succeeded"]) == ("False", "False")
             assert room.machines["n1"].is_on
             assert cycle.metadata.finalizers == [FINALIZER]
+
+    play(scenario)
+
+
+def test_remediators_of_other_projects_are_the_other_operators_to_look_at() -> None:
+    """They bring their rights along for whoever runs the checks, which is not Defib here."""
+
+    async def scenario(room: Room) -> None:
+        crds = yaml.safe_load_all(REMEDIATORS.read_text())
+        for crd in crds:
+            room.server.put("customresourcedefinitions.apiextensions.k8s.io", crd)
+        ref = {
+            "apiVersion": "test.defib.dev/v1alpha1",
+            "kind": "FooRemediationTemplate",
+            "name": "foo",
+            "namespace": "x",
+        }
+        await room.admin.create(NODE_HEALTH_CHECKS, a_check(simple(remediationTemplate=ref), "theirs"))
+        async with operating(room, health_checks="off"):
+            await seconds(60)
+        assert not [one.path for one in room.server.audit if one.client == "operator" and "test.defib.dev" in one.path]
+        async with operating(room):
+            await seconds(60)
+        assert [one.path for one in room.server.audit if one.client == "operator" and "test.defib.dev" in one.path]
 
     play(scenario)

@@ -5,6 +5,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -62,7 +63,7 @@ def a_power_cycle(uid: str = UID) -> NodeIncident:
 def an_account() -> NodeIncident:
     timeline = [
         entry(-300, "Unhealthy", "Ready is Unknown", EntryKind.EVIDENCE),
-        entry(0, "Admitted", "nothing held it back", EntryKind.DECISION),
+        entry(0, "Admitted", "every gate was open", EntryKind.DECISION),
         entry(0.2, "RemediationCreated", "FooRemediation was created", EntryKind.ACTION),
         entry(90, "Closed", "the node is healthy", EntryKind.END),
     ]
@@ -146,6 +147,17 @@ async def sent(
         ("/v1/traces", "application/x-protobuf")
     }
     return [ExportTraceServiceRequest.FromString(one.body) for one in receiver.received]
+
+
+@pytest.mark.parametrize("year", ["0001-01-01T00:00:00Z", "1970-01-01T00:00:00+14:00", "3000-01-01T00:00:00Z"])
+async def test_a_moment_that_no_trace_can_hold_does_not_keep_it_from_being_told(year: str) -> None:
+    """Whoever may annotate a remediation says when it ran out of time."""
+    incident = a_power_cycle()
+    odd = Entry(at=datetime.fromisoformat(year), phase="TimedOut", message="by somebody's hand")
+    status = msgspec.structs.replace(incident.status, timeline=[*(incident.status.timeline or ()), odd])
+    (request,) = await sent((closing(incident), msgspec.structs.replace(incident, status=status)))
+    names = [span.name for span in request.resource_spans[0].scope_spans[0].spans]
+    assert {"incident", "TimedOut", "FreeingWorkloads"} <= set(names)
 
 
 async def test_a_collector_gets_the_trace_of_an_incident_that_is_over() -> None:

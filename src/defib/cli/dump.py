@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 
 from defib.cli.drawing import Fact, count, facts, text
 from defib.cli.output import ask, show
+from defib.cli.output import say as answer
 from defib.config import Settings
 from defib.console.dump import Dumped, dump
 from defib.model.duration import say
@@ -16,9 +17,21 @@ from defib.rules_of import rules_of
 
 def write_dump(file: Path, seconds: float, settings: Settings, output: str) -> None:
     length = timedelta(seconds=seconds)
-    doing = f"recording for {say(length)}" if length else "reading the cluster"
-    dumped = ask(dump(file, length, settings, rules_of(settings)), doing)
+    doing = f"recording for {say(length)}; Ctrl-C ends it and keeps what there is" if length else "reading the cluster"
+    before = _written_at(file)
+    try:
+        dumped = ask(dump(file, length, settings, rules_of(settings)), doing)
+    except KeyboardInterrupt:
+        if _written_at(file) == before:
+            raise
+        answer(f"ended by Ctrl-C; what was seen until then is in {file}: defib replay {file}", output)
+        return
     show(dumped, lambda _: page(dumped), output)
+
+
+def _written_at(file: Path) -> int:
+    """Zero when it is not there."""
+    return file.stat().st_mtime_ns if file.exists() else 0
 
 
 def page(dumped: Dumped) -> RenderableType:

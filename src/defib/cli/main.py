@@ -9,14 +9,26 @@ from pathlib import Path
 
 import click
 
+from defib import __version__
 from defib.cli.commands import asking, hand, offline, running
 from defib.config import BadSettings
 
 KUBECTL_PLUGIN = "kubectl-defib"
 INTERRUPTED = 130
+SENTENCE_MAX = 200  # longer than any: click would cut them off
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _BySection(click.Group):
+    """Its commands are listed by what a person wants, and what they are for is told in whole sentences."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click gives it
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(one.name or "", one.get_short_help_str(limit=SENTENCE_MAX)) for one in commands])
+
+
+@click.group(cls=_BySection, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="defib %(version)s")
 def cli() -> None:
     """Defib keeps workloads alive when Kubernetes nodes die.
 
@@ -25,7 +37,7 @@ def cli() -> None:
     \b
     Examples:
       defib demo                     watch it save the pods of a simulated node; needs nothing else
-      defib run --context staging    run the operator on a real one
+      defib run --context staging    run the operator on a real cluster
       defib status                   how the whole cluster stands, and what to look at first
       defib why worker-7             why a node is, or is not, being remediated
       defib timeline worker-7        what happened to it, and who did it
@@ -40,14 +52,16 @@ def cli() -> None:
     """  # noqa: D301  the backspace is click's mark for lines that keep their breaks
 
 
-COMMANDS = (
-    *(running.run, running.demo, running.elect, running.version),
-    *(asking.status, asking.why, asking.incidents, asking.timeline, asking.drain, asking.shards, asking.completion),
-    *(hand.pause, hand.resume, hand.approve, hand.reject, hand.confirm_down),
-    *(offline.check, offline.plan, offline.dump, offline.replay, offline.simulate),
-)
-for command in COMMANDS:
-    cli.add_command(command)
+SECTIONS = {
+    "Ask": (asking.status, asking.why, asking.incidents, asking.timeline, asking.drain, asking.shards),
+    "Take a hand": (hand.pause, hand.resume, hand.approve, hand.reject, hand.confirm_down),
+    "What if": (offline.check, offline.plan, offline.simulate, offline.dump, offline.replay),
+    "Run": (running.demo, running.run, running.elect),
+    "Other": (asking.completion, running.version),
+}
+for _commands in SECTIONS.values():
+    for _command in _commands:
+        cli.add_command(_command)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -17,6 +18,9 @@ T = TypeVar("T")
 
 PIPED_WIDTH = 120
 SLOW_SECONDS = 2.0  # from here on, a person wonders whether it hangs
+
+# What could steer a terminal and JSON has as it is. It stands in texts only, where an escape means the same.
+_STEERS = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -68,7 +72,8 @@ def say(line: str, output: str) -> None:
 
 def encoded(told: Any, output: str) -> str:
     if output == "json":
-        return msgspec.json.format(msgspec.json.encode(told)).decode()
+        text = msgspec.json.format(msgspec.json.encode(told)).decode()
+        return _STEERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     import yaml
 
     # Without allow_unicode, nothing that could steer a terminal gets through: it stands there as an escape.

@@ -14,6 +14,7 @@ from defib.config import Settings
 from defib.console.timeline import Timeline, timeline
 from defib.decide.answers.timeline import Happening
 from defib.model.incident import EntryKind
+from defib.model.medik8s import CHECK_KIND
 from defib.model.verdict import State
 from defib.rules_of import rules_of
 
@@ -84,6 +85,7 @@ def _lines(happened: list[Happening], told: Timeline) -> RenderableType:
 
 
 def _short(who: str) -> str:
+    who = who.replace(f"{CHECK_KIND} ", "check ", 1)  # as everywhere else on the screen, and so that its name has room
     return who if len(who) <= WHO_MAX else f"{who[: WHO_MAX - 1]}…"
 
 

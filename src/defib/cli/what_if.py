@@ -129,7 +129,7 @@ def _when(found: list[Fate], told: WhatIf) -> str:
 
 def _check(check: CheckAfter) -> Iterator[Fact]:
     yield "phase", text(f"{check.phase}: {check.reason}" if check.reason else check.phase)
-    yield "budget", text(f"{check.remediating} being remediated, {check.most_remediating} at most at any time")
+    yield "budget", text(f"{check.remediating} being remediated, never more than {check.most_remediating} at once")
     closed = [gate for gate in check.gates if not gate.is_open]
     for place, gate in enumerate(closed):
         yield "" if place else "gates", Text.assemble(("CLOSED ", "bold red"), text(f"{gate.name}: {gate.message}"))

@@ -8,7 +8,7 @@ operator knows is not in it: actions under way, what it has found out about the 
 import asyncio
 import gzip
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
@@ -144,8 +144,10 @@ class Recorder:
 
     def __enter__(self) -> Self:
         try:
-            # Whatever is in it concerns the cluster alone: nobody else on this machine may read it.
-            self._partial.touch(mode=0o600)
+            # Whatever is in it concerns the cluster alone: nobody else on this machine may read it, nor have put a file or
+            # a link there before us.
+            self._partial.unlink(missing_ok=True)
+            self._partial.touch(mode=0o600, exist_ok=False)
             self._file = gzip.open(self._partial, "wb", compresslevel=6)
         except OSError as error:
             raise NotDone(f"{self._path} cannot be written: {error.strerror}") from error
@@ -293,9 +295,10 @@ def _lines(path: Path) -> Iterator[bytes]:
         raise NotDone(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _within(lines: Iterable[bytes], path: Path) -> Iterator[bytes]:
+def _within(unpacked: gzip.GzipFile, path: Path) -> Iterator[bytes]:
+    """A single line may be all that is in it: of that, too, no more is read than there may be."""
     total = 0
-    for line in lines:
+    while line := unpacked.readline(LONGEST - total + 1):
         total += len(line)
         if total > LONGEST:
             raise NotDone(f"{path} holds more than {LONGEST // 1024**3} GiB: that is no dump of one cluster")

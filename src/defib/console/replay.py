@@ -71,10 +71,18 @@ def _frames(scenes: tuple[Scene, ...], rules: Rules) -> Iterator[FrameTold]:
             # That a node is there at all is no news of the first frame.
             happened=tuple(str(one) for one in changes(was, scene.cluster) if before or one.what is not What.JOINED),
             actions=len(scene.decided.actions),
-            begun=tuple(key for key in scene.decided.actions if key not in known),
+            begun=tuple(_named(key, one) for key, one in scene.decided.actions.items() if key not in known),
             differences=_differences(scene.decided, decided_of(think(scene.cluster, rules))),
         )
         before = scene
+
+
+def _named(key: str, action: Mapping[str, Any]) -> str:
+    """By the name of what it is done to, and not by its UID, which nobody knows by heart."""
+    target = action.get("target")
+    if not isinstance(target, dict) or not target.get("uid"):
+        return key
+    return key.replace(target["uid"], "/".join(filter(None, (target.get("namespace"), target.get("name")))))
 
 
 def _differences(then: Decided, now: Decided) -> tuple[str, ...]:

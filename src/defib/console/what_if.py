@@ -128,7 +128,7 @@ def _assumptions(course: Course) -> tuple[str, ...]:
         told += [
             f"Kubernetes calls a node Unknown {grace} s after its last heartbeat, and the nodes that died stay dead",
             "what machines and other remediators do is not played; only what Defib does, and what holds it back",
-            "a claim that nobody knows belongs to one pod at a time",
+            "a volume claim that cannot be read here counts as one that only one pod may use",
         ]
     if course.api_back is not None:
         minutes = (course.api_back - course.begins).total_seconds() / 60

@@ -48,24 +48,28 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
 
 def survey(cluster: Cluster, rules: Rules, kinds: frozenset[KindRef]) -> Ground:
     """`kinds` are those of the remediations that the checks can make."""
-    by_check: dict[str, dict[str, tuple[Remediation, ...]]] = {}
-    by_node: dict[str, tuple[Remediation, ...]] = {}
+    of_checks: dict[str, dict[str, list[Remediation]]] = {}
+    of_nodes: dict[str, list[Remediation]] = {}
     for remediation in _remediations(cluster, kinds):
-        by_node[remediation.node] = (*by_node.get(remediation.node, ()), remediation)
+        of_nodes.setdefault(remediation.node, []).append(remediation)
         if remediation.owner:
-            of_check = by_check.setdefault(remediation.owner, {})
-            of_check[remediation.node] = (*of_check.get(remediation.node, ()), remediation)
+            of_checks.setdefault(remediation.owner, {}).setdefault(remediation.node, []).append(remediation)
+    by_check = {check: _fixed(of_check) for check, of_check in of_checks.items()}
     starting = ((one.check, one.node) for one in cluster.underway if isinstance(one, StartRemediation))
     unsure = ((one.check, one.node) for one in cluster.failures.values() if one.node)
     return Ground(
         cluster=cluster,
         rules=rules,
         by_check=by_check,
-        by_node=by_node,
+        by_node=_fixed(of_nodes),
         starting=_by_check(starting),
         unsure=_by_check(unsure),
         forced=forced_nodes(cluster.every(DRAIN)),
     )
+
+
+def _fixed(found: Mapping[str, list[Remediation]]) -> dict[str, tuple[Remediation, ...]]:
+    return {node: tuple(remediations) for node, remediations in found.items()}
 
 
 def _by_check(pairs: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:

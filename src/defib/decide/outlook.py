@@ -193,10 +193,21 @@ def _starting(case: _Case) -> Outlook:
 
 
 def _until_its_time_is_up(case: _Case) -> Outlook:
+    if not case.left[1:] and _has_failed(case):
+        return _for_a_person(case)
     then = _begins(case, case.left[1:]) if case.left[1:] else "a person has to look"
     begun = case.at_work.started if case.at_work is not None else None
     at = begun + time_for(case.left[0]) if begun is not None else None
     return Outlook(f"if the node is not healthy by then, {then}", at)
+
+
+def _has_failed(case: _Case) -> bool:
+    """It says so itself, and need not be waited for."""
+    if case.at_work is None:
+        return False
+    its = case.at_work.resource
+    found = remediations_of(case.verdict.node, case.cluster, case.plan)
+    return any(one.succeeded == "False" for one in found if (one.kind.name, one.name) == (its.kind, its.name))
 
 
 _FREE_IT = "a person has to find out why its remediator does not let the remediation go"

@@ -32,6 +32,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     fence_check_pause: timedelta = timedelta(minutes=10)  # how often the power path of each covered node is tried
     failover: FailoverRules = FailoverRules()
     leftover_age: timedelta = timedelta(minutes=10)  # for so long nobody may have wanted it, before it is taken away
+    runs_checks: bool = True  # or another operator does, and remediators have given their rights to that one
     has_members: bool = False  # replicas share the work, and each has a Lease in `namespace`
 
 

@@ -33,7 +33,7 @@ def wanted_kinds(plan: Plan, cluster: Cluster, rules: Rules) -> dict[KindRef, Wa
     wanted |= dict.fromkeys((CLUSTER_VERSION, MACHINE_HEALTH_CHECK, DRAIN), Wanted(can_wait=True))
     if isinstance(cluster.kinds.get(CLUSTER_VERSION), Served):
         wanted |= dict.fromkeys((BUDGET, PODS), Wanted(ETCD_NAMESPACE)) | {INFRASTRUCTURE: Wanted()}
-    for one in plan.checks.values():
+    for one in plan.checks.values() if rules.runs_checks else ():
         steps = one.known.check.steps if isinstance(one.known.check, Check) else ()
         wanted |= dict.fromkeys((*(step.template.kind for step in steps), *one.known.makes), Wanted())
     return wanted

@@ -54,9 +54,10 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """A kind that somebody names and the API server does not have."""
+    """A kind that somebody names and the API server does not have, or that this operator has no part in."""
 
     why: str
+    is_off: bool = False  # there may be some of it all the same, and they are not ours to touch
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ Nothing ever depends on an account. It is named after its node and its remediati
 several; the latest few stay when they are closed.
 """
 
+import re
 from datetime import datetime
 from enum import StrEnum
 
@@ -28,6 +29,8 @@ MESSAGE_MAX = 1024  # of each sentence in evidence, gates and accounts
 NAME_MAX = 253
 US = "defib"  # as the author of an entry: whoever writes it down puts the name of the replica in its place
 UID_SHOWN = 8  # characters of the remediation's UID in the name of its account
+
+_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 class Phase(StrEnum):
@@ -217,4 +220,9 @@ class NodeIncident(Resource, frozen=True):
 def account_name(node: str, uid: str) -> str:
     """Of the account of a remediation: the same for whoever writes it, so that there are never two."""
     shown = uid[:UID_SHOWN]
-    return f"{node[: NAME_MAX - len(shown) - 1]}.{shown}"
+    return f"{node[: NAME_MAX - len(shown) - 1].rstrip('-.')}.{shown}"
+
+
+def is_object_name(text: str) -> bool:
+    """Whether the API server would let a node, or an incident, be called so."""
+    return len(text) <= NAME_MAX and _OBJECT_NAME.fullmatch(text) is not None

@@ -64,7 +64,16 @@ class _Trouble(msgspec.Struct, frozen=True):
 class Remediators:
     """Remediations, their templates, and whatever else is followed only where a cluster has it."""
 
-    def __init__(self, cache: Cache, discovery: Discovery, clock: Clock, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        discovery: Discovery,
+        clock: Clock,
+        on_change: Callable[[], None],
+        switched_off: Mapping[KindRef, Missing] | None = None,
+    ) -> None:
+        """What is switched off is never asked for, whoever wants it."""
+        self._switched_off = switched_off or {}
         self._cache = cache
         self._discovery = discovery
         self._clock = clock
@@ -77,6 +86,8 @@ class Remediators:
         """These, and from now on no others."""
         now = self._clock.monotonic()
         for ref, wanted in kinds.items():
+            if ref in self._switched_off:
+                continue
             if ref not in self._wishes:
                 self._wishes[ref] = _wish(ref)
             wish = self._wishes[ref]
@@ -95,7 +106,7 @@ class Remediators:
     def kinds(self) -> Mapping[KindRef, Served | Missing]:
         """What became of each. One that is found counts as served when we have seen its objects, or may not see them."""
         answers = ((ref, self._answer(wish)) for ref, wish in self._wishes.items())
-        return {ref: answer for ref, answer in answers if answer is not None}
+        return {**self._switched_off, **{ref: answer for ref, answer in answers if answer is not None}}
 
     async def run(self) -> NoReturn:
         while True:

@@ -140,9 +140,10 @@ def is_path(link: str) -> bool:
 def _url(address: str) -> URL:
     try:
         url = URL(address)
-    except ValueError:
+        host = url.host
+    except ValueError:  # also of a name that is written as an international one, and is none
         raise Denied("its address is no URL") from None
-    if url.scheme not in {"http", "https"} or not url.host:
+    if url.scheme not in {"http", "https"} or not host:
         raise Denied("its address is no URL that begins with https://")
     if url.raw_user or url.raw_password:
         raise Denied("its address holds a user name or a password: they belong into the Secret")
@@ -205,7 +206,7 @@ def _trouble(error: aiohttp.ClientError | OSError) -> Denied | Doubtful:
             why = getattr(error.certificate_error, "verify_message", "") or "it is not trusted"
             return Denied(f"its certificate is not accepted: {why}; is its CA in the option `ca`?")
         case aiohttp.ClientConnectorDNSError():
-            return Denied("its name cannot be looked up: is the address right, and does DNS work?")
+            return Denied("the name in its address cannot be looked up: is the address right, and does DNS work?")
         case aiohttp.ClientSSLError():
             return Denied(f"TLS failed: {_reason(error)}; does its address speak HTTPS?")
         case aiohttp.ClientConnectorError():

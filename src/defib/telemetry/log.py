@@ -217,7 +217,8 @@ class _AsText:
         time, event = fields.pop("time")[11:23], fields.pop("event")
         shown_level = fields.pop("level")
         exception = fields.pop("exception", "")
-        values = " ".join(f"{self._paint('2', key + '=')}{_text(value)}" for key, value in fields.items())
+        told = ((key, value) for key, value in fields.items() if value != "")  # what is empty tells a person nothing
+        values = " ".join(f"{self._paint('2', key + '=')}{_text(value)}" for key, value in told)
         head = f"{self._paint('2', time)} {self._paint(COLOURS.get(level, '0'), f'{shown_level:7}')} {event}"
         lines = [f"{head}  {values}".rstrip(), *(f"    {line}" for line in exception.splitlines())]
         return ("\n".join(lines) + "\n").encode()

@@ -29,6 +29,7 @@ REMEMBERED_MAX = 256
 OUTAGE_SECONDS = 600.0
 REVIEW_SECONDS = 10.0
 REVIEWS_AT_ONCE = 8  # whoever tries tokens by the thousand does not get the API server to judge them all
+NEW_AT_ONCE, NEW_PER_SECOND = 60.0, 2.0  # tokens that nobody has shown before: each costs us a connection of its own
 TOKEN_MAX = 16384
 HTTP_SERVER_FAILED = 503
 
@@ -125,18 +126,32 @@ class Access:
         self._rights = rights_in(namespace)
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
         self._room = REVIEWS_AT_ONCE
+        self._new_left = NEW_AT_ONCE
+        self._counted_at = clock.monotonic()
 
     async def check(self, token: Secret) -> None:
         """Raises NotAllowed unless whoever has this token may look."""
         key = sha256(token.reveal().encode()).digest()
         known = self._known.get(key)
         if known is None or self._clock.monotonic() >= known.ends:
+            if known is None:
+                self._count_new()
             known = await self._judge(token, known)
             self._known[key] = known
+            self._known.move_to_end(key)
             while len(self._known) > REMEMBERED_MAX:
                 self._known.popitem(last=False)
         if known.refusal is not None:
             raise NotAllowed(known.refusal.status, str(known.refusal))
+
+    def _count_new(self) -> None:
+        """Whoever goes through tokens costs those who are known already nothing. Raises NotAllowed."""
+        now = self._clock.monotonic()
+        self._new_left = min(NEW_AT_ONCE, self._new_left + (now - self._counted_at) * NEW_PER_SECOND)
+        self._counted_at = now
+        if self._new_left < 1:
+            raise NotAllowed(HTTP_SERVER_FAILED, "too many tokens were shown; try again in a moment")
+        self._new_left -= 1
 
     async def _judge(self, token: Secret, known: "_Known | None") -> "_Known":
         """While the API server is out, people need to see why: whoever could look a moment ago still can.
@@ -148,7 +163,8 @@ class Access:
             rights = await self._ask(token, {"look": LOOK})
         except NotAllowed as error:
             if error.status != HTTP_SERVER_FAILED:
-                return _Known(now + REMEMBERED_SECONDS, error, now)
+                # Another one of the same words: this one leads to where it was raised, and so to the token.
+                return _Known(now + REMEMBERED_SECONDS, NotAllowed(error.status, str(error)), now)
             if known is not None and known.refusal is None and now < known.asked_at + OUTAGE_SECONDS:
                 return _Known(now + REMEMBERED_SECONDS, None, known.asked_at)
             raise

@@ -16,13 +16,14 @@ from aiohttp import web
 from defib.clock import Clock
 from defib.decide.answers.node import answer_about
 from defib.model.incident import INCIDENTS, NodeIncident
-from defib.web.access import Access, NotAllowed, is_local_name, is_loopback, needed_token, token_of
-from defib.web.actions import BODY_MAX, WISHES, CarryOut, NotPossible, act, check_sender
+from defib.model.secret import Secret
+from defib.web.access import Access, NotAllowed, is_local_name, is_loopback, is_same_origin, needed_token, token_of
+from defib.web.actions import BODY_MAX, WISHES, CarryOut, NotPossible, Wish, act, check_sender
 from defib.web.board import Site
 from defib.web.board_parts import incident_whole
+from defib.web.door import IDLE_SECONDS, SHUTDOWN_SECONDS, Door, open_door
 from defib.web.files import PageFile, read_files, serve_file, tagged, takes_gzip
 from defib.web.live import Listener, Live, Packer, Sight, TooMany
-from defib.web.server import SHUTDOWN_SECONDS, listen
 
 FLAG = "--dashboard-address"
 TICK_SECONDS = 0.2
@@ -30,7 +31,8 @@ PING_SECONDS = 15.0
 WRITE_SECONDS = 10.0  # so long may what was sent stay unread before nobody is believed to be there
 UNREAD_BYTES = 2**16
 ACT_SECONDS = 30.0
-IDLE_SECONDS = 30.0
+ACTS_AT_ONCE = 4  # an approval looks at the whole cluster, before anybody knows whether its sender may give it
+CONNECTIONS_MAX = 256  # a browser has up to six of them
 RETRY_SECONDS = "10"
 
 HEADERS = {
@@ -78,13 +80,11 @@ async def serving_dashboard(dashboard: Dashboard, host: str, port: int) -> Async
         keepalive_timeout=IDLE_SECONDS,
         handler_cancellation=True,  # whoever has gone no longer listens
     )
-    await runner.setup()
-    try:
-        await listen(runner, host, port, FLAG)
-        yield runner.addresses[0][1]
-    finally:
-        pages.live.close()
-        await runner.cleanup()
+    async with open_door(runner, Door(host=host, port=port, flag=FLAG, most=CONNECTIONS_MAX)) as found:
+        try:
+            yield found
+        finally:
+            pages.live.close()
 
 
 class _Pages:
@@ -92,6 +92,7 @@ class _Pages:
         self._dashboard = dashboard
         self._files = files
         self._is_open = is_open  # to everybody who can reach it
+        self._acting = 0
         self.live = Live(dashboard.sight, dashboard.site, dashboard.clock)
 
     def app(self) -> web.Application:
@@ -133,7 +134,11 @@ class _Pages:
         """Raises NotAllowed."""
         if self._is_open and not is_local_name(request.headers.get("Host", "")):
             raise NotAllowed(web.HTTPForbidden.status_code, "this is served to localhost only, by that name")
-        if not self._is_open and request.path.startswith("/api/"):
+        is_data = request.path.startswith("/api/")
+        if is_data and not is_same_origin(request):
+            # It could not read the answer, but have us make it, and take the places of those who listen.
+            raise NotAllowed(web.HTTPForbidden.status_code, "this was sent by a page of another site")
+        if is_data and not self._is_open:
             await self._dashboard.access.check(needed_token(request))
 
     async def _board(self, request: web.Request) -> web.StreamResponse:
@@ -197,9 +202,19 @@ class _Pages:
         return _json(await self._dashboard.access.me(token))
 
     async def _act(self, request: web.Request) -> web.StreamResponse:
-        assert self._dashboard.carry_out is not None, "else there is no such route"
         async with asyncio.timeout(ACT_SECONDS):
-            return _json(await act(request, self._dashboard.carry_out))
+            return _json(await act(request, self._carry_out))
+
+    async def _carry_out(self, token: Secret, wish: Wish) -> str:
+        """Raises NotAllowed and NotPossible."""
+        assert self._dashboard.carry_out is not None, "else there is no such route"
+        if self._acting >= ACTS_AT_ONCE:
+            raise NotAllowed(web.HTTPServiceUnavailable.status_code, "others act at this moment; try again")
+        self._acting += 1
+        try:
+            return await self._dashboard.carry_out(token, wish)
+        finally:
+            self._acting -= 1
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         return serve_file(request, self._files)

@@ -9,9 +9,11 @@ from contextlib import asynccontextmanager
 import msgspec
 from aiohttp import web
 
-from defib.web.server import HEADERS, SHUTDOWN_SECONDS, listen
+from defib.web.door import IDLE_SECONDS, SHUTDOWN_SECONDS, Door, open_door
+from defib.web.server import HEADERS
 
 FLAG = "--leader-address"
+CONNECTIONS_MAX = 64
 
 
 @asynccontextmanager
@@ -24,10 +26,6 @@ async def serving_leader(leader: Callable[[], str], host: str, port: int) -> Asy
 
     app = web.Application()
     app.router.add_get("/{path:.*}", tell)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
-    await runner.setup()
-    try:
-        await listen(runner, host, port, FLAG)
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS, keepalive_timeout=IDLE_SECONDS)
+    async with open_door(runner, Door(host=host, port=port, flag=FLAG, most=CONNECTIONS_MAX)) as found:
+        yield found

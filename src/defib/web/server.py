@@ -4,8 +4,6 @@ It is given questions to ask, not the operator, so it cannot reach further than 
 """
 
 import asyncio
-import errno
-import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -16,9 +14,10 @@ from aiohttp import web
 from defib import __version__
 from defib.model.cluster import Blindness
 from defib.telemetry.metrics import CONTENT_TYPE
+from defib.web.door import IDLE_SECONDS, SHUTDOWN_SECONDS, Door, open_door
 
-SHUTDOWN_SECONDS = 1.0  # aiohttp would wait a minute for idle connections
 SCRAPE_SECONDS = 10.0
+CONNECTIONS_MAX = 64
 FLAG = "--probes-address"
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
@@ -37,10 +36,6 @@ class Probes(msgspec.Struct, frozen=True, kw_only=True):
     not_ready: Callable[[], Sequence[str]]
     before_scrape: Callable[[], None]  # in the event loop, where what is true at this moment can be looked at
     scrape: Callable[[], bytes]  # in a thread
-
-
-class CannotListen(Exception):
-    """The address cannot be bound. `str()` is one line that says what to do."""
 
 
 def overdue(last_pass: float, now: float, limit_seconds: float) -> tuple[str, ...]:
@@ -68,37 +63,37 @@ def unseen(lost: Iterable[Blindness], now: datetime, limit_seconds: float) -> tu
 @asynccontextmanager
 async def serving(probes: Probes, host: str, port: int) -> AsyncIterator[int]:
     """Serve while the context lasts; gives the port, which matters when any free one (0) was asked for."""
-    runner = web.AppRunner(_app(probes), access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
-    await runner.setup()
-    try:
-        await listen(runner, host, port, FLAG)
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
+    runner = web.AppRunner(
+        _app(probes), access_log=None, shutdown_timeout=SHUTDOWN_SECONDS, keepalive_timeout=IDLE_SECONDS
+    )
+    async with open_door(runner, Door(host=host, port=port, flag=FLAG, most=CONNECTIONS_MAX)) as found:
+        yield found
 
 
-async def listen(runner: web.AppRunner, host: str, port: int, flag: str) -> None:
-    """Raises CannotListen, with the flag by which another address can be chosen."""
-    try:
-        await web.TCPSite(runner, host, port).start()
-    except socket.gaierror as error:
-        raise CannotListen(f"cannot listen on {host}: there is no such host; choose another with {flag}") from error
-    except OSError as error:
-        raise CannotListen(f"{_why(error, host, port)}; choose another with {flag}") from error
+class _Scrapes:
+    """One at a time: whoever comes meanwhile shares the next one. Else who asks often enough has all our threads."""
 
+    def __init__(self, probes: Probes) -> None:
+        self._probes = probes
+        self._turn = asyncio.Lock()
+        self._begun = 0
+        self._latest = (0, b"")  # which one it was, and what it gave
 
-def _why(error: OSError, host: str, port: int) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"port {port} is already in use"
-    if error.errno == errno.EACCES:
-        return f"port {port} may only be used by root, one above 1023 by everybody"
-    if error.errno == errno.EADDRNOTAVAIL:
-        return f"{host} is not an address of this machine"
-    return f"cannot listen on {host} port {port}: {error.strerror}"
+    async def text(self) -> bytes:
+        begun_before = self._begun
+        async with asyncio.timeout(SCRAPE_SECONDS), self._turn:
+            if self._latest[0] > begun_before:
+                return self._latest[1]
+            self._begun += 1
+            self._probes.before_scrape()
+            # In a thread: with thousands of series this takes longer than a heartbeat may wait.
+            self._latest = (self._begun, await asyncio.to_thread(self._probes.scrape))
+            return self._latest[1]
 
 
 def _app(probes: Probes) -> web.Application:
     app = web.Application(client_max_size=0)
+    scrapes = _Scrapes(probes)
 
     async def index(_: web.Request) -> web.Response:
         return web.Response(text=INDEX, headers=HEADERS)
@@ -110,11 +105,7 @@ def _app(probes: Probes) -> web.Application:
         return _answer(probes.not_ready())
 
     async def metrics(_: web.Request) -> web.Response:
-        probes.before_scrape()
-        async with asyncio.timeout(SCRAPE_SECONDS):
-            # In a thread: with thousands of series this takes longer than a heartbeat may wait.
-            text = await asyncio.to_thread(probes.scrape)
-        return web.Response(body=text, headers=HEADERS | {"Content-Type": CONTENT_TYPE})
+        return web.Response(body=await scrapes.text(), headers=HEADERS | {"Content-Type": CONTENT_TYPE})
 
     app.add_routes(
         [web.get("/", index), web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", metrics)]

@@ -134,7 +134,9 @@ async def test_plain_http_is_only_spoken_when_that_is_said(make: Made) -> None:
 
 
 @HTTP_DRIVERS
-@pytest.mark.parametrize("address", ["", "n1", "ftp://n1/", "https://", "https://[::1", "file:///etc/passwd"])
+@pytest.mark.parametrize(
+    "address", ["", "n1", "ftp://n1/", "https://", "https://[::1", "https://xn--/", "file:///etc/passwd"]
+)
 async def test_an_address_that_is_none_is_refused(make: Made, address: str) -> None:
     off = await make(SystemClock()).off(a_target(address), ENOUGH)
     assert isinstance(off, Refused)

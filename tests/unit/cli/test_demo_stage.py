@@ -82,7 +82,7 @@ def test_a_lost_zone_is_held_back_and_nothing_is_switched_off_or_moved() -> None
     async def watch(stage: Stage) -> None:
         before = {pod: stage.place_of(pod) for pod in DATABASES}
         seen = await through(stage, "2")
-        assert seen.says("3 nodes are unhealthy at once, at most 2 may be. Defib holds back")
+        assert seen.says("3 nodes fail at once, at most 2 may: that looks like the network. Defib holds back")
         assert seen.captions[-1].startswith("The network is back. No machine was switched off, and no pod was moved")
         assert all(not node.machine.history for node in stage.nodes.values())
         assert {pod: stage.place_of(pod) for pod in DATABASES} == before

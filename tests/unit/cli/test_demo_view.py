@@ -49,11 +49,19 @@ def test_a_frame_fits_the_terminal_and_has_every_node_whole(width: int, height: 
     assert sum(line.rstrip().endswith("remediating: Remediating") for line in frame) == len(NAMES)
 
 
+def test_what_defib_sees_is_cut_off_before_the_name_of_a_node_is() -> None:
+    held = a_verdict(NAMES[0], State.UNHEALTHY, reason="ForeignRemediation", message="somebody else is at work")
+    frame = drawn(shown(a_picture(a_node(NAMES[0], ready="Unknown"), verdicts=(held,))), 80, 24)
+    header = next(line for line in frame if "NODE" in line)
+    assert header.split() == ["NODE", "READY", "POWER", "PODS", "UP", "HEARTBEAT", "DEFIB", "SEES"]
+    assert any(line.split()[:1] == [NAMES[0]] for line in frame)
+
+
 def test_a_narrow_terminal_shows_fewer_columns_and_no_torn_ones() -> None:
     scene = shown(a_picture(LOST, verdicts=(HELD,)))
     frame = drawn(scene, 60, 24)
     header = next(line for line in frame if "NODE" in line)
-    assert header.split() == ["NODE", "READY", "PODS", "HEARTBEAT", "DEFIB", "SEES"]
+    assert header.split() == ["NODE", "READY", "PODS", "UP", "HEARTBEAT", "DEFIB", "SEES"]
 
 
 def test_what_stands_below_the_events_does_not_move_as_they_come() -> None:

@@ -113,7 +113,7 @@ def test_what_holds_a_drain_and_what_is_not_known_are_told() -> None:
         phase="Held", reason="Lock", message="bob works on it", is_begun=True, has_failed=True, paused_at=None
     )
     told = a_diagnosis(
-        unready="the node is not ready for 7m (Ready is Unknown)",
+        unready="the node is not ready (Ready is Unknown for 7m)",
         record=record,
         holds=("the brake is on: storage",),
         peer_deadline=T0 + MINUTE,
@@ -121,7 +121,7 @@ def test_what_holds_a_drain_and_what_is_not_known_are_told() -> None:
     )
     said = drawn(page(told))
     for words in (
-        "kubelet      the node is not ready for 7m",
+        "kubelet      the node is not ready (Ready is Unknown for 7m)",
         "its record   Held (Lock): bob works on it",
         "held         nothing is forced: the brake is on: storage",
         "deadline     whoever drains it forces by itself from 00:01:00 UTC (in 1m) on",

@@ -1,5 +1,6 @@
 """The command line's manners: help, names, and one line for what is wrong."""
 
+import re
 import subprocess
 import sys
 
@@ -99,3 +100,16 @@ with without("rich"):
     told = subprocess.run([sys.executable, "-c", early], capture_output=True, text=True, timeout=60, check=False)
     assert told.stdout.strip() == "['defib.cli.run']"
     assert "ModuleNotFoundError" in told.stderr
+
+
+def test_help_lists_every_command_once_and_cuts_no_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["--help"], program="defib") == 0
+    out = capsys.readouterr().out
+    listed = [line.split()[0] for line in out.splitlines() if re.match(r"  [a-z][a-z-]+  +[A-Z]", line)]
+    assert sorted(listed) == sorted(cli.commands)
+    assert "..." not in out.partition("Options:")[2]
+
+
+def test_the_version_is_told_to_whoever_asks_as_of_any_program(capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["--version"], program="defib") == 0
+    assert capsys.readouterr().out == f"defib {__version__}\n"

@@ -1,7 +1,9 @@
 """`defib check`, `plan`, `dump`, `replay` and `simulate` as a person types them: texts, exit codes, and what goes wrong."""
 
 import asyncio
+import contextlib
 import gzip
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,6 +15,7 @@ import yaml
 
 from defib.cli.main import execute
 from defib.clock import SystemClock
+from defib.console.replay import replay
 from defib.simulate.faults import Fault, Refuse
 from defib.simulate.http import serving
 from defib.simulate.server import ApiServer
@@ -41,8 +44,11 @@ async def server() -> ApiServer:
 
 
 @pytest.fixture
-async def defib(server: ApiServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Defib]:
+async def defib(
+    server: ApiServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Defib]:
     """FILE in a command is a file that is not there yet."""
+    monkeypatch.delenv("COLUMNS", raising=False)  # of whoever runs the tests
     async with serving(server) as front:
         kubeconfig = await asyncio.to_thread(front.write_kubeconfig, tmp_path / "kubeconfig")
 
@@ -96,7 +102,7 @@ async def test_a_what_if_tells_the_story_and_how_it_ends(defib: Defib) -> None:
     assert "+50s         Kubernetes notices: Ready becomes Unknown on 2 nodes" in out
     assert "+5m50s       check workers: remediated: FooRemediation is created [n2, n6]" in out
     assert "2 nodes      being remediated, by check workers: its remediation began after 5m50s [n2, n6]" in out
-    assert "budget       3 being remediated, 3 at most at any time" in out
+    assert "budget       3 being remediated, never more than 3 at once" in out
     assert out.endswith("Tried on a copy in memory. Nothing was done to the cluster.\n")
 
 
@@ -266,3 +272,25 @@ def test_a_dump_into_a_folder_that_is_not_there(tmp_path: Path, capsys: pytest.C
     kubeconfig.write_text(UNREACHABLE)
     assert execute(["dump", str(path), "--kubeconfig", str(kubeconfig)], program="defib") == 1
     assert capsys.readouterr().err == f"defib: {path} cannot be written: No such file or directory\n"
+
+
+async def test_a_recording_that_is_ended_by_ctrl_c_says_where_it_is(server: ApiServer, tmp_path: Path) -> None:
+    file = tmp_path / "d.json.gz"
+    async with serving(server) as front:
+        kubeconfig = await asyncio.to_thread(front.write_kubeconfig, tmp_path / "kubeconfig")
+        command = ("-m", "defib", "dump", str(file), "--for", "1h", "--kubeconfig", str(kubeconfig))
+        code, out = -1, b""
+        for seconds in (1, 3, 9):  # before its first look there is nothing to keep: on a slow machine, later again
+            recording = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.PIPE)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(recording.wait(), seconds)
+            recording.send_signal(signal.SIGINT)
+            out, _ = await asyncio.wait_for(recording.communicate(), 5)
+            code = await recording.wait()
+            if code == 0:
+                break
+    assert (code, out.decode()) == (
+        0,
+        f"ended by Ctrl-C; what was seen until then is in {file}: defib replay {file}\n",
+    )
+    assert replay(file).is_same

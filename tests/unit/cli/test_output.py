@@ -63,6 +63,14 @@ def test_what_is_hostile_is_shown_and_not_obeyed(capsys: pytest.CaptureFixture[s
     assert "\x1b" not in out
 
 
+def test_in_json_too_and_it_means_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    words = f"{HOSTILE} \x7f \x9b31m \u202e \u2066 \u2028 ü"
+    say(words, "json")
+    out = capsys.readouterr().out
+    assert not set(out) & set("\x1b\x7f\x9b\u202e\u2066\u2028")
+    assert msgspec.json.decode(out) == {"message": words}
+
+
 def test_what_was_done_can_be_read_by_a_machine(capsys: pytest.CaptureFixture[str]) -> None:
     say("Defib is paused", "json")
     assert msgspec.json.decode(capsys.readouterr().out) == {"message": "Defib is paused"}

@@ -153,3 +153,21 @@ def test_a_dump_of_another_format_says_which_version_reads_it(tmp_path: Path) ->
     assert refusal(edit(path, header)) == (
         "FILE was made by Defib 4.0.0 in format 9, and this is Defib 0.1.0, which reads format 1: use Defib 4.0.0 for it"
     )
+
+
+def test_a_file_or_link_that_somebody_has_put_there_before_is_not_written_into(tmp_path: Path) -> None:
+    target, path = tmp_path / "of-somebody-else", tmp_path / "dump.json.gz"
+    target.write_text("theirs")
+    (tmp_path / "dump.json.gz.partial").symlink_to(target)
+    write(path, full())
+    assert target.read_text() == "theirs"
+    assert not path.is_symlink()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_file_that_was_left_open_to_all_is_not_used_again(tmp_path: Path) -> None:
+    path = tmp_path / "dump.json.gz"
+    (left := tmp_path / "dump.json.gz.partial").touch()
+    left.chmod(0o666)
+    write(path, full())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -87,6 +87,21 @@ def test_nodes_are_counted_once_by_their_worst_state() -> None:
     at_the_desk(scene)
 
 
+def test_a_node_that_may_be_about_to_fail_is_looked_at_before_anything_is_done_about_it() -> None:
+    async def scene(desk: Desk) -> None:
+        add_nodes(desk.server)
+        add_node(desk.server, "n6", "Unknown", minutes=1)
+        add_check(desk.server)
+        add_leader(desk.server)
+        told = await status(desk)
+        assert told.headline == "1 of 6 nodes may be about to fail"
+        (one,) = told.first
+        assert one.message.startswith("node n6 is suspect: Ready=Unknown; unhealthy from ")
+        assert one.command == "defib why n6"
+
+    at_the_desk(scene)
+
+
 def test_without_an_operator_that_comes_first() -> None:
     async def scene(desk: Desk) -> None:
         add_nodes(desk.server)

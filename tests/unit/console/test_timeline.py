@@ -130,7 +130,9 @@ def test_an_account_that_is_open_tells_how_it_was_opened() -> None:
         add_check(desk.server)
         name = add_account(desk.server, "n1", "Open", minutes=10)
         timeline = await told(desk, name)
-        assert (timeline.node, timeline.incident is not None) == ("n1", True)
+        assert timeline.node == "n1"
+        assert timeline.incident is not None
+        assert timeline.incident.message == "Ready is Unknown", "nothing is said of it yet but why it was opened"
         kinds = [(one.kind, one.message.split(":")[0]) for one in timeline.happenings]
         assert kinds == [("evidence", "Unhealthy"), ("decision", "Admitted"), ("action", "RemediationCreated")]
         assert (await desk.why("n1")).accounts == (name,)

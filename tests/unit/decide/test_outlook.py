@@ -131,7 +131,8 @@ def test_a_step_has_a_time_and_then_the_next_one_begins() -> None:
     timed_out = ahead(the_cluster(check, ILL, *WELL, foos=[a_remediation("n1", created=T0 - 6 * MINUTE)]))
     assert timed_out == Outlook(begins)
     second = a_remediation("n1", created=T0 - MINUTE, template="bar")
-    old = a_remediation("n1", annotations={medik8s.TIMED_OUT: "2030-01-01T00:00:00Z"})
+    failed = {"Processing": "False", "Succeeded": "False"}  # the first: the second is still at work
+    old = a_remediation("n1", annotations={medik8s.TIMED_OUT: "2030-01-01T00:00:00Z"}, conditions=failed)
     told = ahead(the_cluster(check, ILL, *WELL, foos=[old], bars=[second]))
     assert told == Outlook("if the node is not healthy by then, a person has to look", T0 + 9 * MINUTE)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from defib.model.cluster import Cluster
-from defib.model.incident import INCIDENTS, NAME_MAX, Cause, IncidentSpec, NodeIncident, account_name
+from defib.model.incident import INCIDENTS, NAME_MAX, Cause, IncidentSpec, NodeIncident, account_name, is_object_name
 from defib.model.meta import Meta
 from tests.builders import T0
 
@@ -29,6 +29,24 @@ def test_an_account_is_named_after_its_node_and_its_remediation() -> None:
 )
 def test_all_others_are_those_of_power_cycles(name: str, node: str) -> None:
     assert not an_incident(name, node).is_account
+
+
+def test_a_long_name_is_cut_so_that_it_stays_one() -> None:
+    node = f"{'n' * (NAME_MAX - 10)}-.{'n' * 8}"
+    name = account_name(node, UID)
+    assert name == f"{'n' * (NAME_MAX - 10)}.1a2b3c4d"
+    assert is_object_name(name)
+    assert an_incident(name, node).is_account
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a-", "a..b", ".a", "A", "a b", "a/b", "a_b", "n1\n", "a" * (NAME_MAX + 1)])
+def test_what_no_object_can_be_called(name: str) -> None:
+    assert not is_object_name(name)
+
+
+@pytest.mark.parametrize("name", ["a", "0", "worker-7", "ip-10-0-0-1.eu-west-1.compute.internal", "a" * NAME_MAX])
+def test_what_an_object_can_be_called(name: str) -> None:
+    assert is_object_name(name)
 
 
 def test_the_longest_name_of_a_node_leaves_room_for_the_remediation() -> None:

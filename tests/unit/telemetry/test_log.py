@@ -74,6 +74,11 @@ def test_a_pretty_line_is_for_people() -> None:
     assert line == '03:04:05.678 info    node lost  logger=app node=n1 why="power off" count=2\n'
 
 
+def test_a_pretty_line_leaves_out_what_is_empty_and_keeps_zero() -> None:
+    line = written(lambda: structlog.get_logger("app").info("node cordoned", why="", count=0), "pretty")
+    assert line == "03:04:05.678 info    node cordoned  logger=app count=0\n"
+
+
 def test_colours_are_only_around_the_frame_of_a_line() -> None:
     line = written(lambda: structlog.get_logger("app").error("node lost", node="n1"), "colour")
     assert (

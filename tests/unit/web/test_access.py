@@ -1,6 +1,7 @@
 """Who may look at a dashboard that others can reach, over real HTTP; the API server decides."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -10,6 +11,8 @@ import pytest
 from defib.clock import SystemClock
 from defib.model.secret import Secret
 from defib.web.access import (
+    NEW_AT_ONCE,
+    NEW_PER_SECOND,
     OUTAGE_SECONDS,
     REMEMBERED_MAX,
     REMEMBERED_SECONDS,
@@ -125,6 +128,36 @@ async def test_whoever_tries_tokens_by_the_dozen_does_not_keep_the_api_server_bu
         assert [task.result().status for task in tasks] == [401] * REVIEWS_AT_ONCE
 
 
+async def test_of_a_token_that_was_refused_nothing_is_kept_that_leads_to_it() -> None:
+    async with TokenServer().run() as address:
+        access = Access(AsUser(address), SystemClock(), "defib-system")
+        with pytest.raises(NotAllowed):
+            await access.check(Secret("lost-and-found"))
+        gc.collect()
+        kept = [one for one in gc.get_objects() if isinstance(one, Secret) and one.reveal() == "lost-and-found"]
+        assert len(kept) == 0
+
+
+async def test_whoever_goes_through_tokens_is_stopped_and_those_who_are_known_are_not() -> None:
+    server, clock = TokenServer(), Hours()
+    async with server.run() as address:
+        access = Access(AsUser(address), clock, "defib-system")
+        await access.check(Secret("looker"))
+        refused = 0
+        for number in range(2 * int(NEW_AT_ONCE)):
+            with pytest.raises(NotAllowed) as raised:
+                await access.check(Secret(f"guess-{number}"))
+            refused += raised.value.status == 503
+        assert refused >= NEW_AT_ONCE / 2
+        for number in range(REMEMBERED_MAX):
+            clock.ahead += 1 / NEW_PER_SECOND
+            with pytest.raises(NotAllowed):
+                await access.check(Secret(f"another-{number}"))
+            await access.check(Secret("looker"))
+        clock.ahead += 1.0
+        await access.check(Secret("chief"))
+
+
 class Hours(SystemClock):
     """A clock that can be put forward."""
 
@@ -180,13 +213,15 @@ async def test_while_the_api_server_is_out_whoever_could_look_still_can_for_a_wh
 
 
 async def test_only_so_many_tokens_are_remembered() -> None:
-    server = TokenServer()
+    server, clock = TokenServer(), Hours()
     async with server.run() as address:
-        access = Access(AsUser(address), SystemClock(), "defib-system")
+        access = Access(AsUser(address), clock, "defib-system")
         await access.check(Secret("looker"))
         for number in range(REMEMBERED_MAX):
+            clock.ahead += 1 / NEW_PER_SECOND
             with pytest.raises(NotAllowed):
                 await access.check(Secret(f"guess-{number}"))
+        clock.ahead += 1.0
         await access.check(Secret("looker"))
         assert server.asked["looker"] == 4, "it was forgotten, and asked about again"
 

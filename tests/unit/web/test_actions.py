@@ -1,5 +1,6 @@
 """What a person does on the page: how a wish arrives, and that it is done with that person's own name."""
 
+import asyncio
 import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,6 +16,8 @@ from defib.model.secret import Secret
 from defib.simulate.faults import Fault, Refuse
 from defib.simulate.in_process import InProcess
 from defib.simulate.server import ApiServer
+from defib.web.actions import Wish
+from defib.web.dashboard import ACTS_AT_ONCE
 from tests.dashboard_stage import RULES, Scene, a_site, nodes_of, pictured, showing
 from tests.unit.console.desk import a_server, add_nodes
 from tests.unit.web.test_dashboard import Answer, asked
@@ -95,6 +98,25 @@ async def test_what_the_api_server_refuses_is_refused_with_its_words(code: int) 
         assert answer.status == code
         assert answer.json["error"]
         assert brake(server) == {}
+
+
+async def test_whoever_sends_wishes_by_the_dozen_does_not_keep_the_operator_busy() -> None:
+    begun, goes_on = asyncio.Semaphore(0), asyncio.Event()
+
+    async def slowly(_: Secret, __: Wish) -> str:
+        begun.release()
+        await goes_on.wait()
+        return "done"
+
+    scene = Scene(pictured(a_site(nodes_of(3))))
+    async with asyncio.timeout(10), showing(scene, carry_out=slowly) as url, asyncio.TaskGroup() as group:
+        first = [group.create_task(told(url, "approve", {"node": "n1"})) for _ in range(ACTS_AT_ONCE)]
+        for _ in first:
+            await begun.acquire()
+        assert (await told(url, "approve", {"node": "n1"})).status == 503
+        goes_on.set()
+        assert {(await one).status for one in first} == {200}
+        assert (await told(url, "pause")).status == 200
 
 
 @pytest.mark.parametrize("wish", DEEDS)

@@ -16,8 +16,8 @@ import pytest
 from defib.clock import SystemClock
 from defib.decide.answers.node import answer_about
 from defib.web.dashboard import FLAG
+from defib.web.door import CannotListen
 from defib.web.live import BEHIND_MAX, LISTENERS_MAX
-from defib.web.server import CannotListen
 from tests.builders import a_node
 from tests.dashboard_stage import LOOPBACK, RULES, Scene, a_site, ill, nodes_of, pictured, showing, worker
 from tests.unit.web.test_board import KEYS, an_incident, with_incidents
@@ -394,6 +394,17 @@ async def test_a_port_in_use_is_told_with_its_flag() -> None:
         with pytest.raises(CannotListen, match=f"already in use; choose another with {FLAG}"):
             async with showing(a_scene(), port=taken.getsockname()[1]):
                 raise AssertionError
+
+
+@pytest.mark.parametrize("headers", [{"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}])
+async def test_a_page_of_another_site_can_neither_ask_nor_take_the_place_of_a_listener(headers: dict[str, str]) -> None:
+    scene = a_scene()
+    async with showing(scene) as url:
+        for path in ("/api/board", "/api/live", "/api/node/worker-0000", "/api/me"):
+            answer = await asked(url, path, headers=headers)
+            assert (answer.status, answer.json) == (403, {"error": "this was sent by a page of another site"})
+        assert scene.looks == 0
+        assert (await asked(url, "/", headers=headers)).status == 200, "a link may lead here"
 
 
 async def test_more_can_be_asked_and_told_at_the_same_address_but_not_by_a_foreign_page() -> None:

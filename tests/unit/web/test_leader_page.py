@@ -13,8 +13,8 @@ from defib.coordinate.lock import LeaseLock
 from defib.kube.client import Client
 from defib.simulate.in_process import InProcess
 from defib.simulate.server import ApiServer
+from defib.web.door import CannotListen
 from defib.web.leader import serving_leader
-from defib.web.server import CannotListen
 
 LOOPBACK = "127.0.0.1"
 

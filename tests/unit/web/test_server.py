@@ -8,7 +8,8 @@ import aiohttp
 import pytest
 
 from defib.telemetry.metrics import Metrics
-from defib.web.server import CannotListen, Probes, overdue, serving
+from defib.web.door import CannotListen
+from defib.web.server import Probes, overdue, serving
 
 LOOPBACK = "127.0.0.1"
 

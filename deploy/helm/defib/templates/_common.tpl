@@ -84,6 +84,13 @@ roleRef:
 {{- if not .features.checks }}{{ $_ := set $said "health_checks" "off" }}{{ end }}
 {{- if not (and .features.checks .features.defaultCheck) }}{{ $_ := set $said "default_check" "off" }}{{ end }}
 {{- if not .features.podFailover }}{{ $_ := set $said "pod_failover_policies" "off" }}{{ end }}
+{{- $remedies := list }}
+{{- if .features.podFailover }}{{ $remedies = append $remedies "pod-failover" }}{{ end }}
+{{- if .features.powerCycle }}{{ $remedies = append $remedies "power-cycle" }}{{ end }}
+{{- if .features.drains }}{{ $remedies = append $remedies "drains" }}{{ end }}
+{{- if .features.metal3 }}{{ $remedies = append $remedies "metal3" }}{{ end }}
+{{- if .features.nodekeeper }}{{ $remedies = append $remedies "nodekeeper" }}{{ end }}
+{{- if lt (len $remedies) 5 }}{{ $_ := set $said "remedies" (join "," $remedies | default "none") }}{{ end }}
 {{- if .serves }}{{ $_ := set $said "serves" (join "," .serves) }}{{ end }}
 {{- if ne .election "lease" }}{{ $_ := set $said "election" .election }}{{ end }}
 {{- if ne .dashboard.mode "read" }}{{ $_ := set $said "dashboard" .dashboard.mode }}{{ end }}

@@ -65,7 +65,7 @@ def shards(node: str, output: str, **flags: Any) -> int:
     "--forecast", is_flag=True, help="Say of all nodes whether they could be drained, and whose budget is in the way."
 )
 @click.option(
-    "--selector", default="", metavar="LABELS", help="Only nodes with these labels, as kubectl -l; with --forecast."
+    *("-l", "--selector"), default="", metavar="LABELS", help="Only nodes with these labels; with --forecast."
 )
 @output_option
 @live_options("kubeconfig", "context", "namespace", "lock_namespace", "brake")

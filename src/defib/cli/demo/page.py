@@ -15,8 +15,8 @@ from defib.web.access import Access, NotAllowed
 from defib.web.board import Site
 from defib.web.board_work import Seats
 from defib.web.dashboard import Dashboard, serving_dashboard
+from defib.web.door import CannotListen
 from defib.web.live import Sight
-from defib.web.server import CannotListen
 
 LOOPBACK = "127.0.0.1"
 SHOW = "demo"  # what the page asks for when its address ends with it

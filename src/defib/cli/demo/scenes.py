@@ -103,7 +103,8 @@ def zone_lost_said(stage: "Stage", picture: Picture) -> str:
         return "The network is back. No machine was switched off, and no pod was moved: nothing of it was needed."
     held = [verdict for name in silent if (verdict := _verdict(picture, name)).state is State.UNHEALTHY]
     if held:
-        return f"{len(held)} nodes are unhealthy at once, at most {MOST_AT_ONCE} may be. Defib holds back: {held[0].message}."
+        why = f"{len(silent)} nodes fail at once, at most {MOST_AT_ONCE} may: that looks like the network"
+        return f"{why}. Defib holds back: {held[0].message}."
     return "A whole zone is silent. Are its machines dead, or is it the network? Defib asks before it acts."
 
 

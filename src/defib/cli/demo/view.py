@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from defib.cli.demo.story import DEFIB, DEMO, POWER, Spoken, changes_told
+from defib.cli.drawing import count
 from defib.decide.explain import explain
 from defib.model.node import Node
 from defib.model.verdict import State, Verdict
@@ -20,8 +21,9 @@ from defib.telemetry.printable import printable
 CLOSING = "The demo is over; nothing is left of it. On a real cluster: defib run"
 ROOMY_WIDTH = 100
 NARROW_WIDTH = 76
-TITLES = ("NODE", "READY", "POWER", "PODS", "HEARTBEAT", "DEFIB SEES")
-NUMBERS = {"PODS", "HEARTBEAT"}
+TITLES = ("NODE", "READY", "POWER", "PODS UP", "HEARTBEAT", "DEFIB SEES")
+NUMBERS = {"PODS UP", "HEARTBEAT"}
+WIDEST = {"READY": "Unknown", "HEARTBEAT": "never"}  # or the table would jump
 FROM_WIDTH = {"POWER": NARROW_WIDTH}  # below it, there is no room for it
 ROOMY_HEIGHT = 28  # from here on there are blank lines between the parts
 FRAME_LINES = 3  # the title, the table's header, the replicas
@@ -123,12 +125,14 @@ def _replicas(shown: Shown) -> Text:
 
 def _nodes(shown: Shown, width: int) -> Table:
     table = Table(box=None, padding=(0, 3 if width >= ROOMY_WIDTH else 2, 0, 0), header_style="dim", pad_edge=False)
+    names = sorted(shown.picture.cluster.nodes)
     titles = [title for title in TITLES if width >= FROM_WIDTH.get(title, 0)]
     for title in titles:
         justify: JustifyMethod = "right" if title in NUMBERS else "left"
-        wide = max(len(title), len("Unknown")) if title == "READY" else None  # or the table would jump
-        table.add_column(title, justify=justify, min_width=wide, no_wrap=True, overflow="ellipsis")
-    for name in sorted(shown.picture.cluster.nodes):
+        wide = max(len(title), len(WIDEST.get(title, "")), *(map(len, names) if title == "NODE" else ()))
+        shrinks = title == TITLES[-1]  # what is cut off there stands in the lines below; a name is needed whole
+        table.add_column(title, justify=justify, min_width=None if shrinks else wide, no_wrap=True, overflow="ellipsis")
+    for name in names:
         cells = _row(shown, shown.picture.cluster.nodes[name], width)
         table.add_row(*(cells[title] for title in titles))
     return table
@@ -142,7 +146,7 @@ def _row(shown: Shown, node: Node, width: int) -> dict[str, Text]:
         "NODE": Text(printable(node.name)),
         "READY": Text(printable(node.ready), style="red" if node.ready != "True" else style),
         "POWER": Text("on" if is_on else "OFF", style="" if is_on else "bold red"),
-        "PODS": Text(str(shown.pods.get(node.name, 0))),
+        "PODS UP": Text(str(shown.pods.get(node.name, 0))),
         "HEARTBEAT": Text("never" if age is None else f"{age:.1f} s", style=style),
         "DEFIB SEES": Text(said if width >= NARROW_WIDTH else said.partition(":")[0], style=style),
     }
@@ -165,7 +169,7 @@ def seen(shown: Shown, node: Node, age: float | None) -> tuple[str, str]:
         return _worry(shown, verdict)
     if standing := picture.own.drains.standings.get(node.name):
         left = standing.status.pods_left
-        return f"draining: {left if left is not None else '?'} pods left", "magenta"
+        return f"draining: {count(left, 'pod') if left is not None else '? pods'} left", "magenta"
     silent = age is None or age > shown.grace_seconds / 2
     return ("silent", "yellow") if silent else ("well", "green")
 

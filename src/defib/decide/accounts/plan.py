@@ -4,6 +4,7 @@ Level triggered: what is there and has none gets one, and what is gone closes it
 Power cycles of ours are not among them: they have incidents, which say more.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
@@ -21,13 +22,25 @@ from defib.model import power_cycle
 from defib.model.account_action import AccountAction, OpenAccount, WriteAccount
 from defib.model.cluster import Cluster, Served, Wanted
 from defib.model.health_check import KindRef
-from defib.model.incident import API_VERSION, INCIDENT, INCIDENTS, Cause, IncidentSpec, NodeIncident, account_name
+from defib.model.incident import (
+    API_VERSION,
+    INCIDENT,
+    INCIDENTS,
+    NAME_MAX,
+    Cause,
+    IncidentSpec,
+    NodeIncident,
+    account_name,
+    is_object_name,
+)
 from defib.model.meta import Unstructured
 from defib.model.reasons import EventReason
 from defib.model.remediation import Remediation
 
 UNWRITTEN_FOR = timedelta(minutes=5)  # what was over before it could be written down is given up after this
 UNWRITTEN_MAX = 1000
+# Whoever may create remediations says of which node they are, and may create any number of them.
+OPEN_PER_NODE, OPEN_IN_ALL = 10, 2000
 # We may hear of an account before we hear of its remediation: what we never saw may be gone only after this.
 SEEN_WITHIN = timedelta(seconds=30)
 
@@ -81,7 +94,7 @@ def plan_accounts(cluster: Cluster, rules: Rules, plan: Plan, facts: FactsOf, be
     closings = {one.uid: _closing(one, this) for one in known.open if _is_over(one, this)}
     return Accounts(
         actions=(
-            *_openings(this, unwritten),
+            *_openings(this, known, unwritten),
             *_news(this, known),
             *closings.values(),
             *drops(known.surplus),
@@ -96,10 +109,12 @@ def plan_accounts(cluster: Cluster, rules: Rules, plan: Plan, facts: FactsOf, be
 
 
 def _begun(plan: Plan, rules: Rules) -> Iterator[Remediation]:
-    """Of all checks; but not those of which the machines are switched by us."""
+    """Of all checks; but not those of which the machines are switched by us, nor of what cannot be a node."""
     served = METAL3_REMEDIATIONS if METAL3_REMEDIATION in rules.serves else ()
     for by_node in plan.begun.values():
         for found in by_node.values():
+            if not found or not is_object_name(found[0].node):
+                continue
             yield from (one for one in found if one.kind != power_cycle.REMEDIATION and one.kind not in served)
 
 
@@ -124,12 +139,16 @@ def _kind(cause: Cause) -> KindRef:
 
 def _unwritten(this: _Pass, known: Known) -> dict[str, Unwritten]:
     """What has no account yet: what is there, and what was there a moment ago and is over already."""
-    now = this.cluster.now
+    now, unread = this.cluster.now, {one.key for one in this.cluster.unread if one.kind == "nodes"}
     found = {}
     for uid, remediation in this.there.items():
-        if uid not in known.causes:
-            was = this.before.unwritten.get(uid)
-            found[uid] = Unwritten(was.action if was is not None else _opening(remediation, this))
+        if uid in known.causes:
+            continue
+        if (was := this.before.unwritten.get(uid)) is not None:
+            found[uid] = Unwritten(was.action)
+        elif remediation.node in this.cluster.nodes or remediation.node in unread:
+            # Of nodes that are not there, somebody could have us write so many that all true ones are pushed out.
+            found[uid] = Unwritten(_opening(remediation, this))
     for uid, one in this.before.unwritten.items():
         since = one.gone_since or now
         if uid not in known.causes and uid not in found and now < since + UNWRITTEN_FOR and len(found) < UNWRITTEN_MAX:
@@ -150,7 +169,7 @@ def _opening(remediation: Remediation, this: _Pass) -> OpenAccount:
         this.facts(remediation.owner, remediation.node),
         node=remediation.node,
         cause=cause,
-        template=remediation.template,
+        template=remediation.template[:NAME_MAX],
         started=remediation.created,
     )
     name = account_name(remediation.node, remediation.uid)
@@ -169,13 +188,22 @@ def body_of(name: str, spec: IncidentSpec) -> dict[str, object]:
     return {"apiVersion": API_VERSION, "kind": INCIDENT.name, "metadata": {"name": name}, "spec": told}
 
 
-def _openings(this: _Pass, unwritten: Mapping[str, Unwritten]) -> tuple[OpenAccount, ...]:
+def _openings(this: _Pass, known: Known, unwritten: Mapping[str, Unwritten]) -> tuple[OpenAccount, ...]:
     """Where it is forbidden, one of them goes on asking, and is enough to notice when it no longer is."""
     unread = {one.key for one in this.cluster.unread if one.kind == INCIDENTS}
     wanted = [one.action for one in unwritten.values() if one.action.name not in unread]
     failures = this.cluster.failures
     forbidden = [one for one in wanted if one.key in failures and failures[one.key].forbidden]
-    return tuple(forbidden[:1] or wanted)
+    return tuple(forbidden[:1] or _with_room(wanted, known))
+
+
+def _with_room(wanted: list[OpenAccount], known: Known) -> Iterator[OpenAccount]:
+    room, of_node = OPEN_IN_ALL - len(known.open), Counter(one.spec.node for one in known.open)
+    for action in wanted:
+        if room > 0 and of_node[action.node] < OPEN_PER_NODE:
+            of_node[action.node] += 1
+            room -= 1
+            yield action
 
 
 # Writing

@@ -43,7 +43,7 @@ def _admitted(account: NodeIncident) -> str:
     if closed:  # seen only after the decision
         return f"it was admitted; by now these gates are closed: {', '.join(closed)}"
     approved = f"; approved by {account.spec.approved_by}" if account.spec.approved_by else ""
-    return f"nothing held it back: {', '.join(gate.name for gate in gates)}{approved}"
+    return f"every gate was open: {', '.join(gate.name for gate in gates)}{approved}"
 
 
 def check_of(account: NodeIncident) -> str:

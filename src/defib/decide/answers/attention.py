@@ -29,6 +29,7 @@ def look_at_first(told: Overview) -> tuple[Attention, ...]:
         *_checks(told),
         *_held(told),
         *_under_way(told),
+        *_suspects(told),
         *_drains(told),
         *_fences(told),
         *_unwatched(told),
@@ -80,6 +81,14 @@ def _under_way(told: Overview) -> Iterator[Attention]:
         yield Attention(message=words, command=f"defib timeline {nodes[0].node}")
 
 
+def _suspects(told: Overview) -> Iterator[Attention]:
+    """Nothing is done about them yet; but whoever sees a node that is not ready must not read that all is well."""
+    nodes = [one for one in told.ill if one.state == State.SUSPECT]
+    if nodes:
+        words = f"{_nodes(nodes)} suspect: {nodes[0].message}"
+        yield Attention(message=words, command=f"defib why {nodes[0].node}")
+
+
 def _drains(told: Overview) -> Iterator[Attention]:
     for one in told.drains:
         ask = f"defib drain {one.node}"
@@ -129,6 +138,9 @@ def headline(told: Overview, *, is_well: bool) -> str:
     nodes = "1 node" if told.nodes == 1 else f"{told.nodes:,} nodes"
     if ill:
         return f"{len(ill)} of {nodes} {'is' if len(ill) == 1 else 'are'} not well"
+    suspects = told.states.get(State.SUSPECT.value, 0)
+    if suspects:
+        return f"{suspects} of {nodes} may be about to fail"
     watched = told.nodes - told.states.get("Unwatched", 0)
     if not is_well:
         return f"{_all(told.ready, told.nodes)} ready, but not everything is as it should be"

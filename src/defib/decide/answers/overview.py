@@ -191,7 +191,7 @@ def incident_told(one: NodeIncident) -> IncidentBrief:
         outcome=status.outcome,
         cause=str(one.spec.cause),
         check=one.spec.check,
-        message=status.message,
+        message=status.message or next(iter(one.spec.evidence or ()), ""),
         since=one.spec.unhealthy_since or one.opened,
         closed=closed,
         seconds=status.seconds,

@@ -134,7 +134,7 @@ def _opening(incident: NodeIncident, source: str) -> Iterator[Happening]:
     if spec.gates:
         closed = [gate.message for gate in spec.gates if not gate.open]
         passed = ", ".join(gate.name for gate in spec.gates if gate.open)
-        words = f"held back by: {'; '.join(closed)}" if closed else f"nothing held it back: {passed}"
+        words = f"held back by: {'; '.join(closed)}" if closed else f"every gate was open: {passed}"
         yield Happening(at=opened, kind=EntryKind.GATE, by=spec.by, message=words, source=source)
 
 

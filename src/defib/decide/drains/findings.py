@@ -168,7 +168,7 @@ def unready_words(node: Node, now: datetime) -> str:
     if ready is None:
         return "not known to be ready"
     since = f" for {_whole(now - ready.last_transition_time)}" if ready.last_transition_time is not None else ""
-    return f"not ready{since} (Ready is {ready.status})"
+    return f"not ready (Ready is {ready.status}{since})"
 
 
 def _pre_stop(patient: Patient) -> Finding | None:

@@ -3,7 +3,8 @@
 import re
 
 from defib.decide.fencing.order import Obstacle
-from defib.model.metal3 import host_in, why_no_way
+from defib.model.cluster import Cluster, Missing
+from defib.model.metal3 import HOST, host_in, why_no_way
 from defib.model.node import Node
 from defib.model.power import METAL3, PowerPath
 from defib.model.power_cycle import Policy, Way
@@ -47,6 +48,13 @@ def path_for(policy: Policy, name: str, node: Node | None, namespace: str) -> Po
     return PowerPath(
         driver=way.driver, address=address, secret=f"{namespace}/{secret}" if secret else "", options=options
     )
+
+
+def path_in(cluster: Cluster, policy: Policy, name: str, namespace: str) -> PowerPath | Obstacle:
+    """The same for a node by its name, where the hosts of Metal3 may be none of our business."""
+    path, hosts = path_for(policy, name, cluster.nodes.get(name), namespace), cluster.kinds.get(HOST)
+    is_by_host = isinstance(path, PowerPath) and path.driver == METAL3
+    return Obstacle(NO_WAY, hosts.why) if is_by_host and isinstance(hosts, Missing) and hosts.is_off else path
 
 
 def host_of(provider_id: str) -> str:

@@ -27,7 +27,7 @@ from defib.decide.fencing.work import target, work
 from defib.decide.fencing.written import ending, opening, timeline
 from defib.decide.rules import Rules
 from defib.model.action import Action, DropIncident, HoldLock, ReportRemediation, SwitchPower, TellEvent
-from defib.model.cluster import Cluster, Served, Wanted
+from defib.model.cluster import Cluster, Missing, Served, Wanted
 from defib.model.health_check import KindRef
 from defib.model.incident import INCIDENTS, MESSAGE_MAX, Cause, IncidentStatus, NodeIncident, Phase
 from defib.model.lock import Claim, ends_at, is_held
@@ -181,7 +181,7 @@ def _would_be_seen(cause: Cause, cluster: Cluster) -> bool:
     """Whether what asked for it would be in sight, if it were there: after a start it takes a moment until it is."""
     served = cluster.kinds.get(KindRef(cause.api_version, cause.kind))
     if not isinstance(served, Served):
-        return served is not None
+        return isinstance(served, Missing) and not served.is_off
     name = served.collection
     return name in cluster.others and name not in cluster.absent and all(one.kind != name for one in cluster.blind)
 

@@ -8,7 +8,7 @@ from defib.decide.fencing.hosts import host_of_machine, is_on_a_host, other_clai
 from defib.decide.fencing.kinds import MACHINES, are_in_sight
 from defib.decide.fencing.machines import Machine, machines_in, replaceable
 from defib.decide.fencing.order import Obstacle, Order
-from defib.decide.fencing.paths import path_for
+from defib.decide.fencing.paths import path_in
 from defib.decide.fencing.policy import read_policy
 from defib.decide.fencing.readiness import SHARED
 from defib.decide.status import merged
@@ -44,7 +44,7 @@ def power_cycle_order(item: Unstructured, cluster: Cluster) -> Order:
     node = cluster.nodes.get(name)
     policy = read_policy(item.spec, name)
     if isinstance(policy, Policy):
-        path = path_for(policy, name, node, item.namespace)
+        path = path_in(cluster, policy, name, item.namespace)
         path = _claimed_by_another(path, name, cluster) or path
     else:
         path, policy = Obstacle(INVALID, "; ".join(policy)), Policy()

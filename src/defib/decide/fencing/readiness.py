@@ -16,7 +16,7 @@ import msgspec
 from defib.decide.fencing.covered import Covered, Machine, answered, begin, failed, machine_of, sharers_of, told_shared
 from defib.decide.fencing.fence_status import INVALID, Summary, by_node, changes_answer, report, sum_up
 from defib.decide.fencing.order import Obstacle
-from defib.decide.fencing.paths import NO_WAY, path_for
+from defib.decide.fencing.paths import NO_WAY, path_in
 from defib.decide.fencing.policy import read_policy
 from defib.decide.plan import Plan
 from defib.decide.rules import Rules
@@ -177,7 +177,7 @@ class _Pass:
     def _path(self, coverage: Coverage, name: str) -> PowerPath | Obstacle:
         if coverage.problems:
             return Obstacle(INVALID, "; ".join(coverage.problems))
-        return path_for(coverage.policy, name, self._cluster.nodes.get(name), coverage.item.namespace)
+        return path_in(self._cluster, coverage.policy, name, coverage.item.namespace)
 
     def _lead(self, user: User, old: Machine | None, new: Machine | None) -> None:
         """The path of a node leads to another machine than before."""

@@ -31,6 +31,7 @@ function ask({ title, sentences, fields, verb, danger, act }) {
     if (!trouble.textContent) dialog.close();
   });
   dialog.replaceChildren(form);
+  dialog.onclose = () => { if (!dialog.open) dialog.replaceChildren(); }; // a token that was typed does not stay in the page
   if (!dialog.open) dialog.showModal();
   (Object.values(inputs)[0] ?? form.querySelector("button")).focus();
 }

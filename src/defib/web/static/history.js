@@ -45,7 +45,7 @@ function picture(told, sorted, median) {
     svg("line", { class: "grid", x1: EDGE.left, x2: wide - EDGE.right, y1: y(step), y2: y(step) }),
     svg("text", { x: EDGE.left - 8, y: y(step) + 4, "text-anchor": "end" }, stepWord(step))]);
   const spread = to - from;
-  const marks = [0, 0.5, 1].map((place) => svg("text", { x: x(from + spread * place), y: HEIGHT - 6,
+  const marks = (spread ? [0, 0.5, 1] : [0]).map((place) => svg("text", { x: x(from + spread * place), y: HEIGHT - 6,
     "text-anchor": place === 0 ? "start" : place === 1 ? "end" : "middle" }, spread > 2 * 86400e3 ? day(from + spread * place) : clock(from + spread * place)));
   const dots = told.map((one) => {
     const good = one.outcome === "Recovered";

@@ -20,6 +20,13 @@ export function drawShards(told) {
     shards.unowned ? h("p", { class: "pill", "data-mood": "bad" }, `${counted(shards.unowned, "bucket")} without an owner`) : null);
 }
 
+// What is wrong with many machines is said once.
+function alike(bad) {
+  const nodes = new Map();
+  for (const one of bad) nodes.set(one.why, [...(nodes.get(one.why) ?? []), one.node]);
+  return [...nodes];
+}
+
 export function drawFences(fences, open) {
   const bad = fences?.not_ready ?? [];
   const total = (fences?.ready ?? 0) + bad.length + (fences?.unknown ?? 0);
@@ -29,7 +36,7 @@ export function drawFences(fences, open) {
   return draw(at("fences"),
     h("div", { class: "stack", "aria-hidden": "true" }, parts.map(([state, part]) => (part ? wide(h("i", { "data-state": state }), part / total) : null))),
     h("p", { class: "faint" }, `${count(fences.ready)} ready, ${count(bad.length)} not ready, ${count(fences.unknown)} not known yet`),
-    bad.length ? h("ul", { class: "blocked" }, bad.slice(0, NOT_READY_MAX).map((one) => h("li", null,
-      h("button", { class: "link strong", type: "button", "data-key": `fence ${one.node}`, click: () => open(one.node) }, one.node), h("span", null, one.why)))) : null,
+    bad.length ? h("ul", { class: "blocked" }, alike(bad.slice(0, NOT_READY_MAX)).map(([why, nodes]) => h("li", null, h("span", null, nodes.map((node) => [
+      h("button", { class: "link strong", type: "button", "data-key": `fence ${node}`, click: () => open(node) }, node), " "])), h("span", null, why)))) : null,
     bad.length > NOT_READY_MAX ? h("p", { class: "faint" }, `and ${count(bad.length - NOT_READY_MAX)} more`) : null);
 }

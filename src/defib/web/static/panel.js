@@ -124,9 +124,9 @@ export class Panel {
       facts([
         ["Node", told.node && h("button", { class: "link", type: "button", "data-key": "to node", click: () => this.node(told.node) }, told.node)],
         ["State", spaced(told.outcome || told.phase)],
-        ["Cause", told.cause], ["Check", told.check], ["Mode", told.mode], ["Approved by", told.approved_by],
+        ["Cause", told.cause], ["Check", told.check], ["Mode", told.mode], ["Approved by", told.approvedBy],
         ["Opened", told.opened && moment(told.opened)], ["Closed", told.closed && moment(told.closed)],
-        ["Unhealthy since", told.unhealthy_since && moment(told.unhealthy_since)], ["Took", told.closed && length(told.seconds)], ["Written by", told.by], ["Proof", told.proof],
+        ["Unhealthy since", told.unhealthySince && moment(told.unhealthySince)], ["Took", told.closed && length(told.seconds)], ["Written by", told.by], ["Proof", told.proof],
       ]),
       told.message ? h("p", { class: "saying" }, told.message) : null,
       notes("Evidence", told.evidence),
