@@ -8,6 +8,7 @@ import msgspec
 
 from defib.clock import SystemClock
 from defib.config import Settings
+from defib.console.nodes import the_node
 from defib.console.session import Session, connected, forbidden
 from defib.coordinate.keys import ADMISSION
 from defib.coordinate.lock import MARKED
@@ -97,6 +98,8 @@ async def look_at(
     lock = f"{namespace}/{settings.leader_lock}"
     # Buckets that all are silent were left by replicas that have been told to do otherwise since.
     if not buckets or (single.is_held and not any(grip.is_held for grip in buckets.values())):
+        if node:  # the answer is the same for all, but not for one that is not there
+            await the_node(node, session.client, session.clock)
         return Sharing(
             now=now, is_shared=False, leader=_holder(single), renewed=single.renewed, lock=lock, node=None, idle=()
         )

@@ -126,6 +126,17 @@ def test_without_buckets_it_says_who_leads(marked: bool) -> None:
     at_the_desk(scene)
 
 
+def test_where_one_leads_a_node_that_is_not_there_is_nobodys() -> None:
+    async def scene(desk: Desk) -> None:
+        a_lease(desk, "defib-leader", "defib-a")
+        add_node(desk.server, "worker-7")
+        assert (await told_at(desk, "worker-7")).leader == "defib-a"
+        with pytest.raises(NotDone, match="there is no node worker-77; did you mean worker-7"):
+            await told_at(desk, "worker-77")
+
+    at_the_desk(scene)
+
+
 def test_buckets_that_were_left_behind_do_not_hide_who_leads_now() -> None:
     async def scene(desk: Desk) -> None:
         for number in range(BUCKETS):
