@@ -27,12 +27,12 @@ test: check ## Everything: make check, the contracts and the end-to-end tests on
 	@$(BIN)/pytest -q -n 2 --dist loadfile tests/contract tests/e2e tests/browser tests/testbed --durations=15  # most of it is waiting
 
 .PHONY: check
-check: $(READY) ## The inner loop, about two minutes: lint, types, import contracts, unit, property and tidy tests
+check: $(READY) ## The inner loop, some six minutes on two cores: lint, types, import contracts, unit, property, model and tidy tests
 	@$(BIN)/ruff format --check --quiet . || { echo "make format puts this right"; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/pytest -q -n 2 tests/unit tests/property tests/tidy --durations=5
+	@$(BIN)/pytest -q -n 2 tests/unit tests/property tests/models tests/tidy --durations=5
 
 .PHONY: format
 format: $(READY) ## Format the code and mend what the linter can mend
@@ -40,9 +40,11 @@ format: $(READY) ## Format the code and mend what the linter can mend
 	@$(BIN)/ruff check --fix .
 
 HISTORIES ?= 200000
+SEEDS ?= 1-1000
 .PHONY: soak
-soak: $(READY) ## Many more histories of elections and shares than make check has time for: HISTORIES=200000
+soak: $(READY) ## Many more histories and simulated days than make test has time for: HISTORIES=200000 SEEDS=1-1000
 	@HISTORIES=$(HISTORIES) $(BIN)/pytest -q -n 2 tests/property/test_election.py tests/property/test_shards.py
+	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
 NODES ?= 5
 .PHONY: cluster

@@ -1,6 +1,6 @@
 """What became of actions: which failed and must wait, and which ended so recently that asking again is an echo.
 
-Bounded by the plan: what is no longer wanted is forgotten.
+Bounded by the plan: what is no longer wanted is forgotten, but for a while not a start whose answer was lost.
 """
 
 from collections.abc import Collection, Mapping
@@ -21,10 +21,18 @@ ECHO_SECONDS = 5.0
 STARTED_ECHO_SECONDS = 1.0  # what we created is in the cache at once: if it is asked for again, it is probably gone
 # After so many ends without any effect that a plan could see, starting the same once more is no cure.
 REPEATS_MAX = 3
+# What may have been started counts until it must have been seen: a watch that is silent for longer counts as dead, and
+# whoever is blind starts nothing.
+UNSURE_SECONDS = 120.0
 
 
 class _Ended(msgspec.Struct, frozen=True):
     action: Action
+    until: float
+
+
+class _Unsure(msgspec.Struct, frozen=True):
+    failure: Failure
     until: float
 
 
@@ -36,10 +44,11 @@ class Ledger:
         self._retries: dict[str, float] = {}
         self._ended: dict[str, _Ended] = {}
         self._repeats: dict[str, int] = {}  # ends of a start that was wanted all the while
+        self._unsure: dict[str, _Unsure] = {}  # starts that may have been done, wanted still or not
 
     @property
     def failures(self) -> Mapping[str, Failure]:
-        return MappingProxyType(self._failures.copy())
+        return MappingProxyType({key: one.failure for key, one in self._unsure.items()} | self._failures)
 
     def failed(self, action: Action, outcome: Failed, now: float) -> Failure:
         before = self._failures.get(action.key)
@@ -49,6 +58,7 @@ class Ledger:
         failure = Failure(why=outcome.why, times=times, again_in=timedelta(seconds=pause), forbidden=outcome.forbidden)
         if isinstance(action, StartRemediation) and outcome.may_pass:
             failure = msgspec.structs.replace(failure, check=action.check, node=action.node)
+            self._unsure[action.key] = _Unsure(failure, now + UNSURE_SECONDS)
         self._failures[action.key] = failure
         self._retries[action.key] = now + pause
         return failure
@@ -59,6 +69,8 @@ class Ledger:
             self._repeats[action.key] = self._repeats.get(action.key, 0) + 1
             if self._repeats[action.key] > REPEATS_MAX:
                 return self.failed(action, Failed(why, retry_after_seconds=ECHO_SECONDS), now)
+        if is_done:
+            self._unsure.pop(action.key, None)
         self.withheld(action)
         echo = STARTED_ECHO_SECONDS if is_done and isinstance(action, StartRemediation) else ECHO_SECONDS
         self._ended[action.key] = _Ended(_gist(action), now + echo)
@@ -80,13 +92,13 @@ class Ledger:
         self._failures = {key: failure for key, failure in self._failures.items() if key in wanted}
         self._retries = {key: moment for key, moment in self._retries.items() if key in wanted}
         self._ended = {key: ended for key, ended in self._ended.items() if key in wanted and ended.until > now}
-
+        self._unsure = {key: one for key, one in self._unsure.items() if one.until > now}
         self._repeats = {key: times for key, times in self._repeats.items() if key in wanted}
 
     def next_retry(self, underway: Collection[str], *, after: float) -> float | None:
         moments = {key: ended.until for key, ended in self._ended.items()} | self._retries
-        waiting = (moment for key, moment in moments.items() if key not in underway and moment > after)
-        return min(waiting, default=None)
+        waiting = [moment for key, moment in moments.items() if key not in underway and moment > after]
+        return min((*waiting, *(one.until for one in self._unsure.values() if one.until > after)), default=None)
 
 
 def _gist(action: Action) -> Action:

@@ -201,7 +201,7 @@ def patch_for(raw: object, before: CheckStatus, after: CheckStatus, now: datetim
     ):
         return None
     told = msgspec.to_builtins(msgspec.structs.replace(after, last_update_time=whole(now)))
-    return {key: told.get(key) for key in {*told, *(known.keys() & FIELDS)}}
+    return {key: told.get(key) for key in sorted({*told, *(known.keys() & FIELDS)})}
 
 
 FIELDS = frozenset({field.encode_name for field in msgspec.structs.fields(CheckStatus)} | {"inFlightRemediations"})

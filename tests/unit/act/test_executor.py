@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from defib.act.executor import UNTOLD_MAX, Executor, Terms
+from defib.act.ledger import UNSURE_SECONDS
 from defib.act.outcome import Done, Failed, Held, Stale, Withheld
 from defib.act.places import MANY_AT_ONCE
 from defib.kube.kinds import LEASES, Kind
@@ -180,7 +181,9 @@ def test_a_failure_is_forgotten_when_the_action_is_no_longer_wanted_but_not_whil
     act(scenario)
 
 
-def test_a_failed_action_that_turns_out_stale_is_no_longer_a_failure() -> None:
+def test_a_failed_start_that_turns_out_stale_counts_until_it_must_have_been_seen() -> None:
+    """Its answer was lost: it may be there, and in no watch yet. Nobody may take its place meanwhile."""
+
     async def scenario(stage: Stage, executor: Executor) -> None:
         stage.break_creation(LoseRequest(), times=1)
         executor.carry_out([stage.start()], FOR_EVER)
@@ -189,6 +192,9 @@ def test_a_failed_action_that_turns_out_stale_is_no_longer_a_failure() -> None:
         executor.carry_out([stage.start()], FOR_EVER)
         await seconds(1)
         assert [type(outcome) for _, outcome in stage.ended] == [Failed, Stale]
+        assert [failure.node for failure in executor.failures.values()] == ["n1"]
+        await seconds(UNSURE_SECONDS)
+        executor.carry_out([], FOR_EVER)
         assert executor.failures == {}
 
     act(scenario)

@@ -5,7 +5,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from defib.act.ledger import ECHO_SECONDS, REPEATS_MAX, Ledger
+from defib.act.ledger import ECHO_SECONDS, REPEATS_MAX, UNSURE_SECONDS, Ledger
 from defib.act.outcome import Failed
 from defib.model.action import Because, HoldLock, StartRemediation, WriteStatus
 from defib.model.failure import Failure
@@ -54,6 +54,29 @@ def test_a_good_end_clears_the_failures() -> None:
     assert ledger.failures == {}
     assert not ledger.must_wait(STATUS, 0.5)
     assert ledger.failed(STATUS, BROKEN, 1.0).times == 1
+
+
+def test_a_start_that_may_have_been_done_counts_until_it_must_have_been_seen_wanted_or_not() -> None:
+    ledger = Ledger()
+    ledger.failed(START, Failed("its answer was lost", may_pass=True), 0.0)
+    ledger.keep_only(set(), 1.0)
+    assert [(failure.check, failure.node) for failure in ledger.failures.values()] == [("c1", "n1")]
+    assert ledger.next_retry((), after=1.0) == UNSURE_SECONDS
+    ledger.withheld(START)
+    ledger.ended(START, "the node is well", 2.0)
+    assert ledger.failures.keys() == {START.key}
+    ledger.keep_only(set(), UNSURE_SECONDS)
+    assert ledger.failures == {}
+
+
+def test_a_start_that_was_done_after_all_is_sure_and_so_is_one_that_was_refused() -> None:
+    ledger = Ledger()
+    ledger.failed(START, Failed("its answer was lost", may_pass=True), 0.0)
+    ledger.ended(START, "", 1.0, is_done=True)
+    assert ledger.failures == {}
+    ledger.failed(START, Failed("forbidden", forbidden=True), 2.0)
+    ledger.keep_only(set(), 3.0)
+    assert ledger.failures == {}
 
 
 def test_what_is_no_longer_wanted_is_forgotten() -> None:

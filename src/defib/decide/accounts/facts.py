@@ -108,12 +108,14 @@ def _told(plan: CheckPlan, decided: Decided) -> IncidentSpec:
 
 
 def _seen(gate: Gate) -> GateSeen:
+    """There may be thousands of them: one that was open and has no limit has nothing more to say than its name."""
+    says_more = bool(gate.limit) or not gate.is_open
     return GateSeen(
         name=gate.name,
         open=gate.is_open,
         value=gate.value[:_TEXT_MAX],
         limit=gate.limit[:_TEXT_MAX],
-        message=gate.message[:MESSAGE_MAX],
+        message=gate.message[:MESSAGE_MAX] if says_more else "",
     )
 
 

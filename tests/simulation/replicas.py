@@ -1,0 +1,222 @@
+"""Replicas of the real operator that can be killed between any two deeds, ended in order, frozen and cut off.
+
+A deed is a write or a command to a machine. Whoever is killed says nothing more; another one comes in its place, with
+a name and a memory of its own, on the same connection.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import ClassVar
+
+import msgspec
+
+from defib.app import Operator
+from defib.clock import Clock
+from defib.config import Settings
+from defib.hollow.machine import Machine
+from defib.hollow.power import HollowPower
+from defib.kube.errors import Unreachable
+from defib.kube.transport import Request, Response, Transport
+from defib.power.base import Driver, Outcome, Readiness, Reading, Target
+from defib.power.registry import Drivers
+from defib.replica import leadership_of, until_cancelled
+from defib.telemetry.metrics import Metrics
+from tests.simulation.freezing import REPLICA
+from tests.simulation.history import Asked, History, Switched
+
+
+class Doom(msgspec.Struct, frozen=True):
+    """With the deed of this number it dies: before it is done, or right after, when nobody has heard the answer yet.
+
+    With `words` only a deed that holds them counts. With `freeze` it is frozen instead, while the deed is on its way.
+    """
+
+    at: float = math.inf
+    after: bool = False
+    words: str = ""
+    freeze: Callable[[], None] | None = None
+
+
+class Replica:
+    """One life of a replica: what it has done, and whether it has ended."""
+
+    def __init__(self, slot: str, name: str) -> None:
+        self.slot = slot
+        self.name = name
+        self.deeds = 0
+        self.doom = Doom()
+        self.is_dead = False
+        self.task: asyncio.Task[None] | None = None
+
+    def kill(self) -> None:
+        """As kill -9 does it."""
+        self.is_dead = True
+        self.leave()
+
+    def leave(self) -> None:
+        """As SIGTERM does it."""
+        if self.task is not None:
+            self.task.cancel()
+
+    def check(self) -> None:
+        """Raises Unreachable: whoever is dead reaches nobody."""
+        if self.is_dead:
+            raise Unreachable("the replica is dead")
+
+    async def before(self, deed: str) -> None:
+        self.check()
+        self.deeds += 1
+        if not self.doom.after:
+            await self._strike(deed)
+
+    async def after(self, deed: str) -> None:
+        if self.doom.after:
+            await self._strike(deed)
+
+    async def _strike(self, deed: str) -> None:
+        if self.deeds < self.doom.at or self.doom.words not in deed:
+            return
+        doom, self.doom = self.doom, Doom()
+        if doom.freeze is not None:
+            doom.freeze()
+        else:
+            self.kill()
+            await asyncio.Event().wait()  # until it is buried
+
+
+class Line:
+    """Its connection. What the election writes is no deed: it goes over a line of its own."""
+
+    def __init__(self, transport: Transport, replica: Replica, note: Callable[[Replica, Request], None]) -> None:
+        self._transport = transport
+        self._replica = replica
+        self._note = note
+
+    @asynccontextmanager
+    async def send(self, request: Request) -> AsyncIterator[Response]:
+        self._replica.check()
+        counts = request.method != "GET"
+        if "watch" not in request.query:
+            self._note(self._replica, request)
+        if counts:
+            await self._replica.before(str(request))
+        async with self._transport.send(request) as response:
+            if counts:
+                await self._replica.after(str(request))
+            yield response
+
+    def describe(self) -> str:
+        return self._transport.describe()
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+class ElectionLine(Line):
+    """The same, of which nothing is counted or noted."""
+
+    @asynccontextmanager
+    async def send(self, request: Request) -> AsyncIterator[Response]:
+        self._replica.check()
+        async with self._transport.send(request) as response:
+            yield response
+
+
+class Hands:
+    """A driver of which every command is a deed."""
+
+    can_read_state: ClassVar[bool] = True
+
+    def __init__(self, driver: Driver, replica: Replica, witness: "Witness") -> None:
+        self._driver = driver
+        self._replica = replica
+        self._witness = witness
+
+    async def state(self, target: Target, within_seconds: float) -> Reading:
+        self._replica.check()
+        return await self._driver.state(target, within_seconds)
+
+    async def check(self, target: Target, within_seconds: float) -> Readiness:
+        self._replica.check()
+        return await self._driver.check(target, within_seconds)
+
+    async def off(self, target: Target, within_seconds: float) -> Outcome:
+        return await self._command(target.node, "off", lambda: self._driver.off(target, within_seconds))
+
+    async def on(self, target: Target, within_seconds: float) -> Outcome:
+        return await self._command(target.node, "on", lambda: self._driver.on(target, within_seconds))
+
+    async def _command(self, node: str, power: str, send: Callable[[], Awaitable[Outcome]]) -> Outcome:
+        replica = self._replica
+        self._witness.switched(replica, node, power)
+        await replica.before(f"switch {node} {power}")
+        outcome = await send()
+        await replica.after(f"switch {node} {power}")
+        return outcome
+
+
+class Replicas:
+    """`line` leads to the API server, by the name of a slot; `witness` says what is true when something is asked."""
+
+    def __init__(
+        self, clock: Clock, settings: Settings, history: History, machines: Mapping[str, Machine], driver: str
+    ) -> None:
+        self.there: dict[str, Replica] = {}
+        self._clock = clock
+        self._settings = settings
+        self._history = history
+        self._machines = machines
+        self._driver = driver
+        self._numbers = count()
+
+    def start(self, slot: str, transport: Transport, group: asyncio.TaskGroup, witness: "Witness") -> None:
+        """Where one is already, nothing happens."""
+        if slot in self.there and not self._has_ended(slot):
+            return
+        replica = Replica(slot, f"{slot}-{next(self._numbers)}")
+        settings = msgspec.structs.replace(self._settings, replica_name=replica.name)
+        driver = Hands(HollowPower(self._clock, self._machines), replica, witness)
+        line = Line(transport, replica, witness.noted)
+        operator = Operator(line, self._clock, settings, Metrics(), Drivers(self._clock, {self._driver: driver}))
+        quiet = ElectionLine(transport, replica, witness.noted)
+        operator.leadership = leadership_of(settings, quiet, self._clock, operator)
+        self.there[slot] = replica
+        self._history.happened(f"{replica.name} starts")
+        token = REPLICA.set(slot)  # what it starts carries its name from here on
+        replica.task = group.create_task(until_cancelled(operator), name=replica.name)
+        REPLICA.reset(token)
+
+    def _has_ended(self, slot: str) -> bool:
+        task = self.there[slot].task
+        return task is not None and task.done()
+
+    def end(self) -> None:
+        for replica in self.there.values():
+            replica.kill()
+
+
+class Witness:
+    """Writes down what replicas ask for, and what is true at that moment."""
+
+    def __init__(self, history: History, holder: Callable[[], str], runs: Callable[[str, str], bool]) -> None:
+        self._history = history
+        self._holder = holder
+        self._runs = runs
+
+    def noted(self, replica: Replica, request: Request) -> None:
+        parts = request.path.split("/")
+        is_pod = request.method == "DELETE" and len(parts) > 1 and parts[-2] == "pods"
+        asked = Asked(
+            at=self._history.now,
+            replica=replica.name,
+            request=request,
+            holder=self._holder(),
+            runs_there=is_pod and self._runs(parts[-3], parts[-1]),
+        )
+        self._history.note(asked)
+
+    def switched(self, replica: Replica, node: str, power: str) -> None:
+        self._history.note(Switched(self._history.now, replica.name, node, power, self._holder()))
