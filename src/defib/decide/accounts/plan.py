@@ -20,6 +20,7 @@ from defib.decide.plan import Plan
 from defib.decide.rules import Rules
 from defib.model import power_cycle
 from defib.model.account_action import AccountAction, OpenAccount, WriteAccount
+from defib.model.action import EndRemediation, StartRemediation
 from defib.model.cluster import Cluster, Served, Wanted
 from defib.model.health_check import KindRef
 from defib.model.incident import (
@@ -43,24 +44,17 @@ UNWRITTEN_MAX = 1000
 OPEN_PER_NODE, OPEN_IN_ALL = 10, 2000
 # We may hear of an account before we hear of its remediation: what we never saw may be gone only after this.
 SEEN_WITHIN = timedelta(seconds=30)
-# Where many nodes fail or come back at once, the API server's time is for their remediations. What is to be written down is
-# known at once, and written when the rush is over, by all replicas.
-RUSH = timedelta(seconds=5)
+# Where so many remediations begin or end at once, by whichever replica, the API server's time and ours is for them. Accounts
+# wait until that is over, but not for longer than this.
+MANY_AT_ONCE = 8
+RUSH = timedelta(seconds=10)
 
 
 class Unwritten(msgspec.Struct, frozen=True):
-    """An account that is to be opened, as it was first wanted, and when; and since when its remediation is gone, if it is."""
+    """An account that is to be opened, as it was first wanted; and since when its remediation is gone, if it is."""
 
     action: OpenAccount
-    since: datetime
     gone_since: datetime | None = None
-
-
-class Closing(msgspec.Struct, frozen=True):
-    """As it was when it was noticed, and when that was."""
-
-    action: WriteAccount
-    since: datetime
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,8 +73,9 @@ class Accounts(msgspec.Struct, frozen=True, kw_only=True):
     kinds: Mapping[KindRef, Wanted] = {}
     unwritten: Mapping[str, Unwritten] = {}  # by the UID of the remediation
     seen: Mapping[str, Remediation] = {}  # by UID, as each was last seen
-    closings: Mapping[str, Closing] = {}  # by the UID of the account, as each was decided first
+    closings: Mapping[str, WriteAccount] = {}  # by the UID of the account, as each was decided first
     known: Known | None = None
+    rush_since: datetime | None = None
     wake_at: datetime | None = None
 
 
@@ -96,6 +91,10 @@ class _Pass(msgspec.Struct, frozen=True):
 
 
 def plan_accounts(cluster: Cluster, rules: Rules, plan: Plan, facts: FactsOf, before: Accounts = NOTHING) -> Accounts:
+    rush_since = _rush_since(cluster, plan, before)
+    if rush_since is not None and cluster.now < rush_since + RUSH:
+        wake_at = rush_since + RUSH
+        return msgspec.structs.replace(before, actions=(), rush_since=rush_since, wake_at=wake_at)
     known = _known(cluster, before)
     if INCIDENTS in cluster.absent or any(one.kind == INCIDENTS for one in cluster.blind):
         return Accounts(kinds=before.kinds, seen=before.seen, unwritten=before.unwritten, known=before.known)
@@ -107,7 +106,7 @@ def plan_accounts(cluster: Cluster, rules: Rules, plan: Plan, facts: FactsOf, be
         actions=(
             *_openings(this, known, unwritten),
             *_news(this, known),
-            *(one.action for one in closings.values() if one.since + RUSH <= cluster.now),
+            *closings.values(),
             *drops(known.surplus),
         ),
         kinds={_kind(one.spec.cause): Wanted() for one in known.open},
@@ -115,8 +114,14 @@ def plan_accounts(cluster: Cluster, rules: Rules, plan: Plan, facts: FactsOf, be
         seen=there | _remembered(known, this),
         closings=closings,
         known=known,
-        wake_at=min((*_unseen_until(this, known), *_rush_until(this, unwritten, closings)), default=None),
+        rush_since=rush_since,
+        wake_at=min(_unseen_until(this, known), default=None),
     )
+
+
+def _rush_since(cluster: Cluster, plan: Plan, before: Accounts) -> datetime | None:
+    moving = sum(isinstance(action, StartRemediation | EndRemediation) for action in plan.actions)
+    return (before.rush_since or cluster.now) if moving > MANY_AT_ONCE else None
 
 
 def _begun(plan: Plan, rules: Rules) -> Iterator[Remediation]:
@@ -156,23 +161,15 @@ def _unwritten(this: _Pass, known: Known) -> dict[str, Unwritten]:
         if uid in known.causes:
             continue
         if (was := this.before.unwritten.get(uid)) is not None:
-            found[uid] = Unwritten(was.action, was.since)
+            found[uid] = Unwritten(was.action)
         elif remediation.node in this.cluster.nodes or remediation.node in unread:
             # Of nodes that are not there, somebody could have us write so many that all true ones are pushed out.
-            found[uid] = Unwritten(_opening(remediation, this), now)
+            found[uid] = Unwritten(_opening(remediation, this))
     for uid, one in this.before.unwritten.items():
         since = one.gone_since or now
         if uid not in known.causes and uid not in found and now < since + UNWRITTEN_FOR and len(found) < UNWRITTEN_MAX:
-            found[uid] = Unwritten(one.action, one.since, since)
+            found[uid] = Unwritten(one.action, since)
     return found
-
-
-def _rush_until(
-    this: _Pass, unwritten: Mapping[str, Unwritten], closings: Mapping[str, Closing]
-) -> Iterator[datetime]:
-    for one in (*unwritten.values(), *closings.values()):
-        if one.since + RUSH > this.cluster.now:
-            yield one.since + RUSH
 
 
 def _opening(remediation: Remediation, this: _Pass) -> OpenAccount:
@@ -210,8 +207,7 @@ def body_of(name: str, spec: IncidentSpec) -> dict[str, object]:
 def _openings(this: _Pass, known: Known, unwritten: Mapping[str, Unwritten]) -> tuple[OpenAccount, ...]:
     """Where it is forbidden, one of them goes on asking, and is enough to notice when it no longer is."""
     unread = {one.key for one in this.cluster.unread if one.kind == INCIDENTS}
-    due = (one.action for one in unwritten.values() if one.since + RUSH <= this.cluster.now)
-    wanted = [action for action in due if action.name not in unread]
+    wanted = [one.action for one in unwritten.values() if one.action.name not in unread]
     failures = this.cluster.failures
     forbidden = [one for one in wanted if one.key in failures and failures[one.key].forbidden]
     return tuple(forbidden[:1] or _with_room(wanted, known))
@@ -243,13 +239,12 @@ def _news(this: _Pass, known: Known) -> Iterator[WriteAccount]:
             yield action
 
 
-def _closing(account: NodeIncident, this: _Pass) -> Closing:
-    """However long it takes until it can be written."""
+def _closing(account: NodeIncident, this: _Pass) -> WriteAccount:
+    """As it was when it was noticed, however long it takes until it can be written."""
     known = this.before.closings.get(account.uid)
-    if known is not None and known.action.version == account.metadata.resource_version:
+    if known is not None and known.version == account.metadata.resource_version:
         return known
-    seen = this.before.seen.get(account.spec.cause.uid)
-    return Closing(closing(account, seen, this.cluster, this.plan), known.since if known is not None else this.cluster.now)
+    return closing(account, this.before.seen.get(account.spec.cause.uid), this.cluster, this.plan)
 
 
 def _latest(known: Known) -> dict[tuple[str, str], str]:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from defib.decide.accounts.facts import LATE
-from defib.decide.accounts.plan import SEEN_WITHIN, UNWRITTEN_FOR
+from defib.decide.accounts.plan import MANY_AT_ONCE, RUSH, SEEN_WITHIN, UNWRITTEN_FOR
 from defib.decide.admission import APPROVED_BY, APPROVED_UNTIL
 from defib.model.account_action import AccountAction, OpenAccount, WriteAccount
 from defib.model.action import Action, EndRemediation, StartRemediation
@@ -14,7 +14,7 @@ from defib.model.cluster import Blindness, Missing, Unread
 from defib.model.failure import Failure
 from defib.model.incident import INCIDENTS, EntryKind, Outcome, Phase, account_name
 from defib.model.node import Lease, LeaseSpec
-from tests.builders import MINUTE, SECOND, T0
+from tests.builders import MINUTE, SECOND, T0, a_node
 from tests.unit.decide.accounts.books import SINCE, UNHEALTHY, Books, an_ill_cluster
 from tests.unit.decide.checks import BAR_TEMPLATE, FOO, a_check, a_template, template_ref
 
@@ -53,6 +53,38 @@ def test_what_was_known_at_the_decision_is_in_the_spec_from_the_beginning() -> N
     assert all(gate.open for gate in gates.values())
     assert gates["Threshold"].value == "8 healthy"
     assert account.is_open
+
+
+def test_while_many_begin_or_end_nothing_is_written_and_afterwards_all_of_it() -> None:
+    """The API server's time is for remediations first; but what goes on for long is no rush."""
+    many = [f"n{number}" for number in range(1, MANY_AT_ONCE + 2)]
+    books = an_ill_cluster(*many, check=a_check(unhealthyConditions=UNHEALTHY, maxUnhealthy="100%"))
+    plan = books.decide()
+    assert sum(isinstance(action, StartRemediation) for action in plan.actions) == len(many)
+    books.step()
+    assert books.all() == []
+    books.settle()
+    assert sorted(account.spec.node for account in books.all()) == many
+    for node in many:
+        books.turn(node, "True")
+    books.decide()
+    assert not [one for one in books.accounts.actions if isinstance(one, WriteAccount)]
+    books.settle()
+    assert [one for one in books.all() if one.is_open] == []
+
+
+def test_a_rush_that_does_not_end_is_none() -> None:
+    many = [f"n{number}" for number in range(1, MANY_AT_ONCE + 3)]
+    names = [f"n{number}" for number in range(1, 20)]
+    nodes = [a_node(name, ready="Unknown" if name in many else "True", since=SINCE) for name in names]
+    books = Books(a_check(unhealthyConditions=UNHEALTHY, maxUnhealthy="100%"), nodes)
+    first = next(action for action in books.decide().actions if isinstance(action, StartRemediation))
+    books.carry_out(first)
+    books.decide()
+    assert (books.accounts.actions, books.accounts.wake_at) == ((), T0 + RUSH)
+    books.now += RUSH
+    books.decide()
+    assert [one.node for one in books.accounts.actions if isinstance(one, OpenAccount)] == [first.node]
 
 
 def test_there_is_never_a_second_one() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from defib.decide.accounts.plan import OPEN_IN_ALL, OPEN_PER_NODE
+from defib.decide.accounts.plan import OPEN_IN_ALL, OPEN_PER_NODE, RUSH
 from defib.model import medik8s
 from defib.model.account_action import OpenAccount
 from defib.model.incident import NAME_MAX, is_object_name
@@ -33,6 +33,9 @@ def a_cluster_with(*made: Unstructured) -> Books:
 
 
 def opened_now(books: Books) -> list[OpenAccount]:
+    """Nobody waits for ever until many of them have been ended."""
+    books.decide()
+    books.now += RUSH
     return [action for action in books.decide().actions if isinstance(action, OpenAccount)]
 
 
