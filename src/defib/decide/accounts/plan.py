@@ -120,8 +120,11 @@ def plan_accounts(cluster: Cluster, rules: Rules, plan: Plan, facts: FactsOf, be
 
 
 def _rush_since(cluster: Cluster, plan: Plan, before: Accounts) -> datetime | None:
+    """It begins with many, and is over with the last one: nobody should come last because of what is written of the first."""
     moving = sum(isinstance(action, StartRemediation | EndRemediation) for action in plan.actions)
-    return (before.rush_since or cluster.now) if moving > MANY_AT_ONCE else None
+    if before.rush_since is not None:
+        return before.rush_since if moving else None
+    return cluster.now if moving > MANY_AT_ONCE else None
 
 
 def _begun(plan: Plan, rules: Rules) -> Iterator[Remediation]:
