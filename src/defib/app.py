@@ -33,7 +33,7 @@ from defib.kube.limits import Limits
 from defib.kube.transport import Request, Transport
 from defib.memory import Memory
 from defib.model import medik8s
-from defib.model.account_action import OpenAccount, WriteAccount
+from defib.model.account_action import AccountAction, OpenAccount, WriteAccount
 from defib.model.action import (
     Action,
     AddDefaultCheck,
@@ -47,6 +47,7 @@ from defib.model.action import (
     WriteStatus,
 )
 from defib.model.cluster import HEARTBEAT_NAMESPACE, Cluster
+from defib.model.incident import INCIDENTS
 from defib.model.mandate import Mandate
 from defib.model.meta import Resource
 from defib.model.pod import PODS_ON
@@ -69,6 +70,7 @@ log = structlog.get_logger("app")
 FIRST_CONTACT_SECONDS = 10.0
 FINISH_SECONDS = 10.0  # what was begun has this long to end before the lock is given back
 CATCH_UP_SECONDS = 10.0
+ACCOUNTS_SECONDS = 1.0  # so late what is written down of remediations may be seen
 ASIDE_PAUSE_SECONDS = 600.0
 ASIDE_BLIND_SECONDS = 60.0  # whoever leads and sees nothing is in the way of those who do
 SETTLE_PASSES = 3.0  # after a change others get so many times the length of a pass: it is a quarter of the time at most
@@ -297,7 +299,7 @@ class Operator:
 
     def _wrote(self, kind: Kind[Any], item: Resource) -> None:
         if self._cache.note(kind, item):
-            self._trigger.changed()
+            self.changed(str(kind))
 
     def _ended(self, action: Action, outcome: Outcome, mandate: Mandate) -> None:
         match action, outcome:
@@ -314,7 +316,9 @@ class Operator:
         self._gauges.ended(action, outcome)
         self.announcements.ended(action, outcome)
         self._memory.remember(action, outcome)
-        if not isinstance(action, TellEvent):
+        if isinstance(action, AccountAction):
+            self._trigger.wake_at(self._clock.monotonic() + ACCOUNTS_SECONDS)
+        elif not isinstance(action, TellEvent):
             self._trigger.changed()
 
     def _written(
@@ -362,8 +366,14 @@ class Operator:
         self._metrics.watched(series_of(name), events)
 
     def changed(self, name: str) -> None:
-        if name != HEARTBEATS_NAME:  # hundreds a second, and each only says that nothing happened
+        if name == INCIDENTS and self._only_accounts_changed():
+            self._trigger.wake_at(self._clock.monotonic() + ACCOUNTS_SECONDS)
+        elif name != HEARTBEATS_NAME:  # hundreds a second, and each only says that nothing happened
             self._trigger.changed()
+
+    def _only_accounts_changed(self) -> bool:
+        """Nothing is decided by them, and where many nodes fail there are many."""
+        return self._cache.snapshot(self._clock.now()).incidents() == self.picture.cluster.incidents()
 
     def relisted(self, name: str, reason: str) -> None:
         self._metrics.relisted(series_of(name), reason)
