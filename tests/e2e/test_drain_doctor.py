@@ -61,10 +61,14 @@ async def cluster(programs: Programs) -> AsyncIterator[HollowCluster]:
         yield cluster
 
 
+WIDTH = 100  # of the terminal that it is read on
+
+
 async def said(command: list[str], cluster: HollowCluster, *, kubeconfig: Path | None = None) -> tuple[Any, str, str]:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     known = str(kubeconfig or cluster.plane.kubeconfig)
     environ = {"PATH": path, "KUBECONFIG": known, "LANG": "C.UTF-8", "HOME": str(cluster.plane.directory)}
+    environ["COLUMNS"] = str(WIDTH)
     process = await asyncio.create_subprocess_exec(*command, env=environ, stdout=PIPE, stderr=PIPE)
     async with asyncio.timeout(PATIENCE_SECONDS):
         out, err = await process.communicate()
@@ -161,7 +165,7 @@ async def test_the_doctor_says_of_every_pod_why_it_is_still_there(cluster: Hollo
 async def test_the_text_is_calm_and_fits(cluster: HollowCluster) -> None:
     code, out = await drain(cluster, DRAINED)
     assert code == 3
-    assert max(map(len, out.splitlines())) <= 100
+    assert max(map(len, out.splitlines())) <= WIDTH
     assert "being drained: the node is cordoned, and marked with defib.dev/watch-drain" in out
     assert "watches the drain, by DrainPolicy workers, mode Automatic" in out
 
@@ -194,7 +198,7 @@ async def test_the_forecast_names_the_budgets_and_the_node(cluster: HollowCluste
     assert [one["pod"] for one in told["bare"]] == ["default/alone"]
     code, out = await drain(cluster, "--forecast")
     assert out.startswith("1 of 2 nodes could not be drained as things are")
-    assert max(map(len, out.splitlines())) <= 100
+    assert max(map(len, out.splitlines())) <= WIDTH
 
 
 async def test_a_node_with_nothing_on_it_is_fine(cluster: HollowCluster) -> None:

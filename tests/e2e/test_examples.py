@@ -79,6 +79,13 @@ async def applied(cluster: PowerCluster, *files: str) -> AsyncIterator[None]:
     await asyncio.to_thread(path.write_text, yaml.safe_dump_all(bodies))
     await cluster.kubectl("apply", "-f", str(path))
     yield
+    checks = [body["metadata"]["name"] for body in bodies if body["kind"] == "NodeHealthCheck"]
+
+    async def are_calm() -> bool:
+        known = [await cluster.client.get(NODE_HEALTH_CHECKS.at(name)) for name in checks]
+        return not any((one.status or {}).get("unhealthyNodes") for one in known)
+
+    await expect(cluster, "no check has a node in work, so that it may be deleted", are_calm)
     await cluster.kubectl("delete", "-f", str(path))
 
 
