@@ -61,16 +61,17 @@ class Diary:
     async def wait_for_node(self, name: str) -> None:
         await self._wait_until(lambda cluster: name in cluster.nodes)
 
-    async def wait_for_sight(self) -> None:
-        """Of every kind: each comes back in its own time, after its own pause."""
-        await self._wait_until(lambda cluster: cluster.complete)
+    async def wait_for_sight(self) -> Cluster:
+        """Of every kind: each comes back in its own time, and a server that just came back may send it away again."""
+        return await self._wait_until(lambda cluster: cluster.complete)
 
-    async def _wait_until(self, question: Callable[[Cluster], bool]) -> None:
+    async def _wait_until(self, question: Callable[[Cluster], bool]) -> Cluster:
         assert self.cache is not None
         async with asyncio.timeout(30):
-            while not question(self.cache.snapshot(SystemClock().now())):
+            while not question(shown := self.cache.snapshot(SystemClock().now())):
                 self.news.clear()
                 await self.news.wait()
+        return shown
 
 
 @pytest.fixture
@@ -129,13 +130,11 @@ async def test_no_change_is_lost_and_none_is_news_twice(cluster: ControlPlane) -
         failures = await writing
         await client.create(NODES, {"metadata": {"name": "the-last-one"}})
         await diary.wait_for_node("the-last-one")
-        await diary.wait_for_sight()
         truth = await client.list_all(NODES)
-        shown = diary.cache.snapshot(SystemClock().now())
+        shown = await diary.wait_for_sight()
         watching.cancel()
     await client.close()
     await ours.close()
     assert failures, "the crashes were never felt, so this run proved nothing"
     assert dict(shown.nodes) == {node.name: node for node in truth.items}
-    assert shown.complete
     assert all(versions == sorted(set(versions)) for versions in diary.versions.values())
