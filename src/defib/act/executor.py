@@ -23,7 +23,7 @@ from defib.act.outcome import (
     Outcome,
     Withheld,
 )
-from defib.act.places import MANY_AT_ONCE, Places, in_turn
+from defib.act.places import Places, in_turn
 from defib.act.said import log_end, log_failure, why_again
 from defib.act.status_pace import StatusPace
 from defib.clock import Clock
@@ -31,7 +31,7 @@ from defib.kube.client import Client
 from defib.kube.discovery import Discovery
 from defib.kube.errors import Forbidden, KubeError, Refused, ServerFailed, Throttled, Unreachable
 from defib.model import medik8s
-from defib.model.account_action import AccountAction
+from defib.model.account_action import MANY_AT_ONCE, AccountAction
 from defib.model.action import (
     Action,
     CheckPower,

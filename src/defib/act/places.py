@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from defib.model.account_action import AccountAction, DropAccount, OpenAccount, WriteAccount
+from defib.model.account_action import MANY_AT_ONCE, AccountAction, DropAccount, OpenAccount, WriteAccount
 from defib.model.action import (
     Action,
     CheckPower,
@@ -39,7 +39,6 @@ _RANKS: dict[type[Action], int] = {
     DropAccount: 4,
 }
 _RANK_OF_OTHERS = 1
-MANY_AT_ONCE = 8  # remediations that begin or end; one or two may hang, and must not keep what happened from being told
 ACCOUNTS_AT_ONCE = 4
 _HANGING = StartRemediation | MovePod | PodStep | SwitchPower | ReadPower | CheckPower
 

@@ -7,6 +7,10 @@ import msgspec
 from defib.model.event import TellEvent
 from defib.model.target import Target
 
+# So many remediations that begin or end at once are a rush: the API server's time is for them first. One or two may hang,
+# and must not keep what happened from being told.
+MANY_AT_ONCE = 8
+
 
 class OpenAccount(msgspec.Struct, frozen=True, kw_only=True):
     """Create the account of a remediation. Its name is that of the remediation too, so there are never two."""

@@ -8,10 +8,10 @@ import msgspec
 from defib.act.accounts import author
 from defib.act.executor import Executor
 from defib.act.outcome import Done, Stale
-from defib.act.places import ACCOUNTS_AT_ONCE, MANY_AT_ONCE, Places, in_turn
+from defib.act.places import ACCOUNTS_AT_ONCE, Places, in_turn
 from defib.kube.kinds import NODE_INCIDENTS
 from defib.manifests import definitions
-from defib.model.account_action import DropAccount, OpenAccount, WriteAccount
+from defib.model.account_action import MANY_AT_ONCE, DropAccount, OpenAccount, WriteAccount
 from defib.model.action import Action, ReportRemediation, Target, TellEvent, WriteStatus
 from defib.model.incident import INCIDENT, NodeIncident, Phase
 from defib.model.mandate import Mandate

@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 from defib.act.executor import UNTOLD_MAX, Executor, Terms
 from defib.act.ledger import UNSURE_SECONDS
 from defib.act.outcome import Done, Failed, Held, Stale, Withheld
-from defib.act.places import MANY_AT_ONCE
 from defib.kube.kinds import LEASES, Kind
+from defib.model.account_action import MANY_AT_ONCE
 from defib.model.action import Action, EndRemediation, HoldLock, MovePod, TellEvent, WriteStatus
 from defib.model.failure import Failure
 from defib.model.health_check import KindRef

@@ -1,7 +1,6 @@
 """Whatever goes wrong, every command says it in one line that says what to do, and ends with a code that is documented."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,8 @@ from defib.clock import SystemClock
 from defib.simulate.faults import Fault, Refuse
 from defib.simulate.http import serving
 from defib.simulate.server import ApiServer
+from tests.unit.cli.at_the_prompt import Defib
 from tests.unit.console.desk import a_server, add_check, add_nodes
-
-Defib = Callable[..., Awaitable[tuple[int, str, str]]]
 
 ABOUT_A_NODE = (
     ("why", "n1"),
@@ -74,20 +72,6 @@ async def server() -> ApiServer:
     add_nodes(server, ill=["n1"])
     add_check(server)
     return server
-
-
-@pytest.fixture
-async def defib(server: ApiServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Defib]:
-    async with serving(server) as front:
-        kubeconfig = await asyncio.to_thread(front.write_kubeconfig, tmp_path / "kubeconfig")
-
-        async def said(*arguments: str) -> tuple[int, str, str]:
-            command = [*arguments, "--kubeconfig", str(kubeconfig)]
-            code = await asyncio.to_thread(execute, command, program="defib")
-            captured = capsys.readouterr()
-            return code, captured.out, captured.err
-
-        yield said
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=spelled)

@@ -1,9 +1,6 @@
 """What `defib status`, `incidents` and `timeline` print: one screen, calm, the worst first, and how they end."""
 
-import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,7 +11,6 @@ from rich.console import Console, RenderableType
 from defib.cli import incidents as incidents_text
 from defib.cli import status as status_text
 from defib.cli import timeline as timeline_text
-from defib.cli.main import execute
 from defib.clock import SystemClock
 from defib.console.incidents import Incidents
 from defib.console.shards import Sharing
@@ -30,13 +26,12 @@ from defib.decide.answers.overview import (
     Overview,
 )
 from defib.decide.answers.timeline import Happening
-from defib.simulate.http import serving
 from defib.simulate.server import ApiServer
 from tests.builders import HOUR, MINUTE, SECOND, T0
+from tests.unit.cli.at_the_prompt import Defib
 from tests.unit.console.desk import a_server, add_check, add_nodes
 from tests.unit.console.test_status import add_leader
 
-Defib = Callable[..., Awaitable[tuple[int, str, str]]]
 HOSTILE = "\x1b[31mred\u202e\nnext"
 
 WORKERS = CheckBrief(
@@ -257,20 +252,6 @@ async def server() -> ApiServer:
     add_nodes(server)
     add_check(server)
     return server
-
-
-@pytest.fixture
-async def defib(server: ApiServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Defib]:
-    async with serving(server) as front:
-        kubeconfig = await asyncio.to_thread(front.write_kubeconfig, tmp_path / "kubeconfig")
-
-        async def said(*arguments: str) -> tuple[int, str, str]:
-            command = [*arguments, "--kubeconfig", str(kubeconfig)]
-            code = await asyncio.to_thread(execute, command, program="defib")
-            captured = capsys.readouterr()
-            return code, captured.out, captured.err
-
-        yield said
 
 
 async def test_the_exit_code_of_status_says_how_the_cluster_is(server: ApiServer, defib: Defib) -> None:

@@ -44,7 +44,6 @@ class Cast:
         self._names = count()
         self.replicas: list[Replica] = []
         self._group: asyncio.TaskGroup | None = None
-        self._last: Picture | None = None
 
     async def run(self) -> None:
         """Two replicas, until cancelled."""

@@ -108,7 +108,7 @@ class Stage:
         self.lines.append(Spoken(self.clock.now(), by, text, bad))
 
     def next_victim(self, wanted: Callable[[str], bool] = lambda _: True) -> str:
-        """Never the one on which everything would end at once; each gets its turn."""
+        """Each gets its turn, of those that are wanted."""
         for _ in range(len(self.nodes)):
             name = next(self._victims)
             if wanted(name):
@@ -145,10 +145,6 @@ class Stage:
                 return False
             await asyncio.sleep(LOOK_SECONDS)
         return True
-
-    async def wait(self, cluster_seconds: float) -> None:
-        """Of the cluster's own time, which passes faster than ours."""
-        await asyncio.sleep(cluster_seconds / self.pace.speed)
 
     # What runs by itself.
 

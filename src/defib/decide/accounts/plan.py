@@ -19,7 +19,7 @@ from defib.decide.fencing.sources import METAL3_REMEDIATION
 from defib.decide.plan import Plan
 from defib.decide.rules import Rules
 from defib.model import power_cycle
-from defib.model.account_action import AccountAction, OpenAccount, WriteAccount
+from defib.model.account_action import MANY_AT_ONCE, AccountAction, OpenAccount, WriteAccount
 from defib.model.action import EndRemediation, StartRemediation
 from defib.model.cluster import Cluster, Served, Wanted
 from defib.model.health_check import KindRef
@@ -44,9 +44,7 @@ UNWRITTEN_MAX = 1000
 OPEN_PER_NODE, OPEN_IN_ALL = 10, 2000
 # We may hear of an account before we hear of its remediation: what we never saw may be gone only after this.
 SEEN_WITHIN = timedelta(seconds=30)
-# Where so many remediations begin or end at once, by whichever replica, the API server's time and ours is for them. Accounts
-# wait until that is over, but not for longer than this.
-MANY_AT_ONCE = 8
+# While many remediations begin or end at once, by whichever replica, accounts wait, but not for longer than this.
 RUSH = timedelta(seconds=10)
 
 

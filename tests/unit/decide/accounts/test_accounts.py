@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from defib.decide.accounts.facts import LATE
-from defib.decide.accounts.plan import MANY_AT_ONCE, RUSH, SEEN_WITHIN, UNWRITTEN_FOR
+from defib.decide.accounts.plan import RUSH, SEEN_WITHIN, UNWRITTEN_FOR
 from defib.decide.admission import APPROVED_BY, APPROVED_UNTIL
-from defib.model.account_action import AccountAction, OpenAccount, WriteAccount
+from defib.model.account_action import MANY_AT_ONCE, AccountAction, OpenAccount, WriteAccount
 from defib.model.action import Action, EndRemediation, StartRemediation
 from defib.model.cluster import Blindness, Missing, Unread
 from defib.model.failure import Failure
