@@ -85,11 +85,14 @@ def _silence(cluster: Cluster) -> Iterator[str]:
 
 
 def overdue_heartbeats(cluster: Cluster) -> tuple[int, int]:
-    """How many, and of how many."""
+    """How many, and of how many. Those of machines that are proved to be down are missing for a reason that is known."""
     silent = known = 0
     prefix = f"{HEARTBEAT_NAMESPACE}/"
+    open_ones = (one for one in cluster.incidents().values() if one.is_open)
+    down = {one.spec.node for one in open_ones if one.status.proof is not None}
     for key, lease in cluster.heartbeats.items():
-        if key.removeprefix(prefix) not in cluster.nodes:
+        node = key.removeprefix(prefix)
+        if node not in cluster.nodes or node in down:
             continue
         ends = ends_at(lease)
         if ends is not None:

@@ -6,10 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from defib.decide.doubt import overdue_heartbeats
 from defib.decide.plan import Plan
 from defib.model import medik8s
 from defib.model.action import HoldLock, MarkRemediation, ReleaseLock
 from defib.model.cluster import Blindness, Served, Unread
+from defib.model.incident import INCIDENTS, Grade, IncidentSpec, IncidentStatus, NodeIncident, Phase, Proof
 from defib.model.meta import Meta
 from defib.model.node import Lease, LeaseSpec
 from defib.model.node_drain import DRAIN
@@ -110,6 +112,21 @@ def test_most_heartbeats_overdue_at_once_is_more_likely_our_fault_than_theirs(
 def test_heartbeats_of_nodes_that_are_gone_prove_nothing() -> None:
     leases = heartbeats(silent=6, total=6)
     assert started(plan_of(the_cluster(a_check(), ill("n1"), *healthy(2, "x"), heartbeats=leases))) == ["n1"]
+
+
+def proved_down(*nodes: str, phase: Phase = Phase.FREEING) -> dict[str, NodeIncident]:
+    status = IncidentStatus(phase=phase, proof=Proof(Grade.POWER, T0, "its power was read as off twice"))
+    return {node: NodeIncident(metadata=Meta(name=node), spec=IncidentSpec(node=node), status=status) for node in nodes}
+
+
+def test_nobody_expects_heartbeats_of_machines_that_are_proved_to_be_down() -> None:
+    """Else whoever switches most of a small cluster off would doubt its sight for ever, and never free what ran there."""
+    nodes, leases = healthy(5), heartbeats(silent=3, total=5)
+    down = {INCIDENTS: proved_down("w1", "w2")}
+    over = {INCIDENTS: proved_down("w1", "w2", phase=Phase.CLOSED)}
+    assert overdue_heartbeats(the_cluster(a_check(), *nodes, heartbeats=leases)) == (3, 5)
+    assert overdue_heartbeats(the_cluster(a_check(), *nodes, heartbeats=leases, others=down)) == (1, 3)
+    assert overdue_heartbeats(the_cluster(a_check(), *nodes, heartbeats=leases, others=over)) == (3, 5)
 
 
 def test_a_heartbeat_is_overdue_when_its_own_duration_is_over() -> None:
