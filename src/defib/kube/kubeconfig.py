@@ -13,8 +13,8 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
-import yaml
 
+from defib.kube.config_text import BadText, read_text
 from defib.kube.credentials import (
     ClientCertificate,
     Encoded,
@@ -193,26 +193,12 @@ def _content(path: Path) -> bytes | None:
 
 def _parse(path: Path, content: bytes) -> _File:
     try:
-        parsed = yaml.safe_load(content)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
-        # The parser's own text quotes the file, and so perhaps a password: only the place is told.
-        raise BadConfig(f"kubeconfig {path} is not valid YAML{where}; correct it or fetch it anew") from None
-    try:
-        return msgspec.convert(_without_nulls(parsed) or {}, _File, dec_hook=_decode)
+        return msgspec.convert(read_text(content) or {}, _File, dec_hook=_decode)
+    except BadText as error:
+        raise BadConfig(f"kubeconfig {path} {error}") from None
     except msgspec.ValidationError as error:
         said = str(error).replace("`", "").replace("$.", "").replace("\n", " ")
         raise BadConfig(f"kubeconfig {path} is not a kubeconfig: {said}; correct that value") from None
-
-
-def _without_nulls(value: Any) -> Any:
-    """An explicit null means the same as leaving it out, as in kubectl."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value if item is not None]
-    return value
 
 
 def _decode(kind: type, value: object) -> Secret:
