@@ -13,6 +13,7 @@ from defib.decide.status import merged
 from defib.model.action import ReportRemediation, Target, TellEvent
 from defib.model.cluster import Cluster
 from defib.model.drain_policy import POLICY, Policy, PolicyStatus, Source, Strategy
+from defib.model.duration import LONGEST
 from defib.model.health_check import StatusCondition
 from defib.model.node_drain import Phase
 from defib.model.reasons import EventReason
@@ -55,7 +56,8 @@ def estimate(policy: Policy, standings: list[Standing], cluster: Cluster) -> tim
     times = policy.times
     pending = pending_nodes(cluster) if Source.OPENSHIFT in policy.sources else 0
     under_way = sum(bool(one.look.pods) or not one.look.is_seen for one in standings)
-    return (pending or under_way) * (max(times.pdb_timeout, times.timeout) + times.expected)
+    nodes, each = pending or under_way, max(times.pdb_timeout, times.timeout) + times.expected
+    return LONGEST if each and nodes > LONGEST / each else nodes * each  # a pool may claim to have any number
 
 
 def _delayed(standings: list[Standing]) -> str:
