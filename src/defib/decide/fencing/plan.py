@@ -108,7 +108,8 @@ def plan_fencing(
     this = _Pass(cluster, rules, hold, readiness, known.by_machine, facts)
     plans: list[Fencing] = []
     for order, report in orders:
-        plans.append(_plan_one(order, report, known.by_cause.get(order.cause.uid), this))
+        incident = known.by_cause.get(order.cause.uid)
+        plans.append(_plan_one(_of_its_node(order, incident), report, incident, this))
         this = msgspec.structs.replace(this, begins=this.begins or plans[-1].begins)
     ordered = {order.cause.uid for order, _ in orders}
     left = [one for one in known.open if one.spec.cause.uid not in ordered and _would_be_seen(one.spec.cause, cluster)]
@@ -203,6 +204,14 @@ def _left_over(incident: NodeIncident) -> Order:
     )
 
 
+def _of_its_node(order: Order, incident: NodeIncident | None) -> Order:
+    """What was begun for one node is undone for that one, whichever its cause names now: commands and proof are about it."""
+    node = incident.spec.node if incident is not None and incident.is_open else ""
+    if incident is None or not node or order.node in ("", node):
+        return order
+    return msgspec.structs.replace(_left_over(incident), withdrawn=f"{incident.spec.cause} names another node now")
+
+
 def _plan_one(order: Order, report: Report, incident: NodeIncident | None, this: _Pass) -> Fencing:
     cluster = this.cluster
     if incident is not None and order.repeats and not incident.is_open:
@@ -245,7 +254,9 @@ def _other_at_work(order: Order, this: _Pass) -> Obstacle | None:
     other = this.by_machine.get(machine) if machine is not None else None
     if other is None or other.spec.cause.uid == order.cause.uid:
         return None
-    return Obstacle("OtherIncident", f"{other.spec.cause} is at work on the same machine")
+    return Obstacle(
+        "OtherIncident", f"{other.spec.cause} is at work on the same machine; see NodeIncident {other.name}"
+    )
 
 
 def _no_node(incident: NodeIncident, this: _Pass) -> Obstacle | None:
