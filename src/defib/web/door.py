@@ -6,13 +6,15 @@ of ours is memory and file descriptors, without which we could not reach the API
 
 import asyncio
 import errno
+import logging
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import msgspec
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
 SHUTDOWN_SECONDS = 1.0  # aiohttp would wait a minute for idle connections
 IDLE_SECONDS = 30.0  # also for a whole request to arrive
@@ -35,6 +37,7 @@ class Door(msgspec.Struct, frozen=True, kw_only=True):
 @asynccontextmanager
 async def open_door(runner: web.AppRunner, door: Door) -> AsyncIterator[int]:
     """Serve while the context lasts; gives the port. Raises CannotListen."""
+    logging.getLogger("aiohttp.server").addFilter(_is_of_ours)
     await runner.setup()
     try:
         listening = await _listen(runner, door)
@@ -44,6 +47,11 @@ async def open_door(runner: web.AppRunner, door: Door) -> AsyncIterator[int]:
             listening.close()
     finally:
         await runner.cleanup()
+
+
+def _is_of_ours(record: logging.LogRecord) -> bool:
+    """What is no HTTP is its sender's mistake, who is told so: a page of log for each would be theirs to fill our disks with."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | RequestPayloadError))
 
 
 async def _listen(runner: web.AppRunner, door: Door) -> asyncio.Server:
