@@ -17,6 +17,7 @@ from defib.model.meta import Resource
 T = TypeVar("T")
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+LINE_BYTES_MAX = 2**25  # ten times what the API server lets an object be, as it was and as it is
 
 
 class SetAside(msgspec.Struct, frozen=True):
@@ -81,6 +82,11 @@ def _event_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(Event[kind])
 
 
+@cache
+def _list_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(_List[kind])
+
+
 def decode_object(body: bytes, kind: type[R]) -> R:
     try:
         item: R = decoder(kind).decode(body)
@@ -91,7 +97,7 @@ def decode_object(body: bytes, kind: type[R]) -> R:
 
 def decode_page(body: bytes, kind: type[R]) -> Page[R]:
     try:
-        whole: _List[R] = decoder(_List[kind]).decode(body)  # type: ignore[valid-type]
+        whole: _List[R] = _list_decoder(kind).decode(body)
     except UNREADABLE:
         return _decode_page_piecemeal(body, kind)
     return Page(whole.items or [], whole.metadata.resource_version, whole.metadata.continue_)
@@ -167,13 +173,17 @@ class LineBuffer:
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
+        self._held = 0
 
     def feed(self, chunk: bytes) -> bytes:
-        """The lines that this chunk completes, as they came; nothing when it completes none."""
+        """The lines that this chunk completes, as they came; nothing when it completes none. Raises Unreadable."""
         end = chunk.rfind(b"\n") + 1
         if not end:
             self._parts.append(chunk)
+            self._held += len(chunk)
+            if self._held > LINE_BYTES_MAX:
+                raise Unreadable(f"a watch sent a line of more than {LINE_BYTES_MAX} bytes")
             return b""
         whole = b"".join((*self._parts, chunk[:end]))
-        self._parts = [chunk[end:]]
+        self._parts, self._held = [chunk[end:]], len(chunk) - end
         return whole
