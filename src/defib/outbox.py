@@ -74,6 +74,7 @@ class Outbox:
         self._waiting: deque[Letter] = deque()
         self._arrived = asyncio.Event()
         self._trouble = ""  # as it was last told
+        self._overflows = False  # which was told, and lasts until nothing waits any more
         metrics.delivers(place.name)
 
     def put(self, body: bytes) -> None:
@@ -81,7 +82,9 @@ class Outbox:
         if len(self._waiting) >= WAITING_MAX:
             del self._waiting[1]
             self._count("dropped")
-            self._told("too much waits to be told")
+            if not self._overflows:
+                self._overflows = True
+                self._warn("too much waits to be told")
         self._waiting.append(Letter(body, self._clock.monotonic()))
         self._metrics.to_deliver(self._place.name, len(self._waiting))
         self._arrived.set()
@@ -144,6 +147,7 @@ class Outbox:
     def _end(self, result: str) -> None:
         """Of the first in line."""
         self._waiting.popleft()
+        self._overflows = self._overflows and bool(self._waiting)
         self._count(result)
 
     def _count(self, result: str) -> None:
@@ -152,10 +156,13 @@ class Outbox:
     def _told(self, why: str) -> None:
         """Once for each trouble, and once when it is over: the same with every attempt would hide everything else."""
         if why and why != self._trouble:
-            log.warning("something cannot be told", to=self._place.name, why=why, waiting=len(self._waiting))
+            self._warn(why)
         elif self._trouble and not why:
             log.info("it can be told again", to=self._place.name)
         self._trouble = why
+
+    def _warn(self, why: str) -> None:
+        log.warning("something cannot be told", to=self._place.name, why=why, waiting=len(self._waiting))
 
 
 def _verdict(answer: Answer) -> _NotNow | _Never | None:

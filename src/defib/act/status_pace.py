@@ -22,7 +22,8 @@ class StatusPace:
         self.due = None
 
     def writes(self, status: WriteStatus, now: float) -> None:
-        self._began[status.check] = now
+        recent = {check: began for check, began in self._began.items() if now - began < PAUSE_SECONDS}
+        self._began = recent | {status.check: now}  # checks come and go
 
     def is_too_soon(self, action: Action, now: float) -> bool:
         if not isinstance(action, WriteStatus) or not self._is_busy:

@@ -38,7 +38,7 @@ class Threads:
         answer: Future[T] = Future()
         answer.set_running_or_notify_cancel()  # from now on it cannot be cancelled, as little as the thread
         thread = threading.Thread(target=self._carry_out, args=(place, work, answer), name=place, daemon=True)
-        self._left_behind.discard(place)
+        self._left_behind = {one for one in self._left_behind if one in self._running}  # the others have ended since
         self._running[place] = thread
         thread.start()
         try:

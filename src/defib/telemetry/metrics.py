@@ -29,6 +29,7 @@ class Metrics:
         ProcessCollector(registry=self._registry)
         self._requests = self._counter(catalogue.REQUESTS)
         self._request_seconds = self._histogram(catalogue.REQUEST_SECONDS)
+        self._answers: dict[tuple[str, str], tuple[Counter, Histogram]] = {}  # to find them takes longer than to count
         self._events = self._counter(catalogue.WATCH_EVENTS)
         self._relists = self._counter(catalogue.RELISTS)
         self._blind_since = self._gauge(catalogue.BLIND_SINCE)
@@ -65,8 +66,12 @@ class Metrics:
         self._gauge(catalogue.BUILD).labels(__version__, platform.python_version()).set(1)
 
     def answered(self, verb: str, code: str, seconds: float) -> None:
-        self._requests.labels(verb, code).inc()
-        self._request_seconds.labels(verb).observe(seconds)
+        series = self._answers.get((verb, code))
+        if series is None:
+            series = self._answers[verb, code] = self._requests.labels(verb, code), self._request_seconds.labels(verb)
+        requests, request_seconds = series
+        requests.inc()
+        request_seconds.observe(seconds)
 
     def watched(self, kind: str, events: int = 1) -> None:
         self._events.labels(kind).inc(events)
@@ -102,11 +107,11 @@ class Metrics:
         self._nodes_held.set(nodes)
 
     def started(self, check: str) -> None:
-        self._started.labels(check).inc()
+        self._of_checks.count(self._started, check)
 
     def ended(self, node: str, namespace: str, kind: str, seconds: float, check: str) -> None:
         """A remediation is over, so long after it was created."""
-        self._ended.labels(check).inc()
+        self._of_checks.count(self._ended, check)
         self._of_nodes.ended((node, namespace, kind), seconds)
 
     def ongoing(self, remediations: Collection[Ongoing]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 import msgspec
-from prometheus_client import Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 KEPT_MAX = 100  # series of nodes that are over and done with
 
@@ -13,13 +13,19 @@ COUNTED = ("observed", "healthy", "unhealthy", "remediating")
 
 
 class OfChecks:
-    """Gauges that exist for as long as their check does, or for as long as a gate is closed."""
+    """Series that exist for as long as their check does, or for as long as a gate is closed."""
 
     def __init__(self, nodes: Gauge, closed: Gauge) -> None:
         self._nodes = nodes
         self._closed = closed
         self._known: set[str] = set()
+        self._counted: dict[str, set[Counter]] = {}
         self._shut: set[tuple[str, str]] = set()
+
+    def count(self, counter: Counter, check: str) -> None:
+        """What was begun may end after its check is gone: then it is forgotten with the next look at all checks."""
+        counter.labels(check).inc()
+        self._counted.setdefault(check, set()).add(counter)
 
     def set(self, checks: Mapping[str, Counts]) -> None:
         for check, (*counts, _) in checks.items():
@@ -28,6 +34,9 @@ class OfChecks:
         for check in self._known - checks.keys():
             self._nodes.remove_by_labels({"check": check})
         self._known = set(checks)
+        for check in self._counted.keys() - checks.keys():
+            for counter in self._counted.pop(check):
+                counter.remove(check)
         shut = {(check, gate) for check, counts in checks.items() for gate in counts[-1]}
         for labels in self._shut - shut:
             self._closed.remove(*labels)
