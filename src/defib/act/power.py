@@ -3,13 +3,17 @@
 What a driver answers is a value. What the API server answers, on the way there, is a KubeError as everywhere.
 """
 
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import msgspec
 import structlog
 
 from defib.act.means import REQUEST_SECONDS, Means
 from defib.act.metal3 import Metal3
 from defib.act.outcome import Failed, Outcome, PowerChecked, PowerRead, PowerSwitched, Stale, Withheld
 from defib.kube.client import Merge
-from defib.kube.errors import Conflict, NotFound
+from defib.kube.errors import Conflict, KubeError, NotFound
 from defib.kube.kinds import NODE_INCIDENTS, NODES, SECRETS
 from defib.model import medik8s
 from defib.model.action import CheckPower, ReadPower, SwitchPower
@@ -18,10 +22,12 @@ from defib.model.meta import Unstructured
 from defib.model.metal3 import why_no_way
 from defib.model.power import METAL3, FenceCheck, PowerPath, PowerState, Reading, Sent
 from defib.model.secret import Secret
-from defib.power.base import Accepted, Credentials, Driver, NotReady, Refused, Target
+from defib.power.base import Accepted, Credentials, Driver, NotReady, Refused, Target, Unknown
 from defib.power.registry import Unavailable
 
 log = structlog.get_logger("act")
+
+T = TypeVar("T")
 
 COMMAND_SECONDS = 25.0  # fence agents wait until the machine is off before they answer
 READING_SECONDS = 15.0
@@ -50,17 +56,18 @@ async def switch_power(means: Means, action: SwitchPower, mandate: Mandate) -> O
 async def _send(means: Means, action: SwitchPower, driver: Driver, target: Target) -> Outcome:
     log.info("power is switched", node=action.node, power=action.power.value, attempt=action.attempt)
     command = driver.off if action.power is PowerState.OFF else driver.on
-    answer = await command(target, COMMAND_SECONDS)
+    answer = await _asked(command(target, COMMAND_SECONDS), Unknown)
     at = means.clock.now()  # after it: what was read before it ended says nothing, and a slow BMC needs its time
     match answer:
         case Accepted():
             return PowerSwitched(Sent(action.power, at))
         case Refused(why):
-            return Failed(why)
+            return Failed(_safe(why, target))
         case unknown:
-            log.warning("power may have been switched", node=action.node, power=action.power.value, why=unknown.why)
+            why = _safe(unknown.why, target)
+            log.warning("power may have been switched", node=action.node, power=action.power.value, why=why)
             # Where nothing can be read back, only a clear yes counts for anything.
-            return PowerSwitched(Sent(action.power, at)) if driver.can_read_state else Failed(unknown.why)
+            return PowerSwitched(Sent(action.power, at)) if driver.can_read_state else Failed(why)
 
 
 async def _why_not(means: Means, action: SwitchPower) -> str:
@@ -112,7 +119,7 @@ async def read_power(means: Means, action: ReadPower) -> Outcome:
     if isinstance(found, str):
         return PowerRead(Reading(PowerState.UNKNOWN, means.clock.now(), found))
     driver, target = found
-    return PowerRead(await driver.state(target, READING_SECONDS), can_read=driver.can_read_state)
+    return PowerRead(await _reading(means, driver, target), can_read=driver.can_read_state)
 
 
 async def check_power(means: Means, action: CheckPower) -> Outcome:
@@ -121,13 +128,35 @@ async def check_power(means: Means, action: CheckPower) -> Outcome:
     if isinstance(found, str):
         return PowerChecked(FenceCheck(action.path, means.clock.now(), found))
     driver, target = found
-    readiness = await driver.check(target, READING_SECONDS)
+    readiness = await _asked(driver.check(target, READING_SECONDS), NotReady)
     if isinstance(readiness, NotReady):
-        return PowerChecked(FenceCheck(action.path, means.clock.now(), readiness.why))
-    reading = await driver.state(target, READING_SECONDS)
+        return PowerChecked(FenceCheck(action.path, means.clock.now(), _safe(readiness.why, target)))
+    reading = await _reading(means, driver, target)
     is_unreadable = driver.can_read_state and reading.state is PowerState.UNKNOWN
     why = f"the power cannot be read: {reading.detail}" if is_unreadable else ""
     return PowerChecked(FenceCheck(action.path, reading.at, why, reading.state))
+
+
+async def _reading(means: Means, driver: Driver, target: Target) -> Reading:
+    reading = await _asked(
+        driver.state(target, READING_SECONDS), lambda why: Reading(PowerState.UNKNOWN, means.clock.now(), why)
+    )
+    return msgspec.structs.replace(reading, detail=_safe(reading.detail, target))
+
+
+async def _asked(call: Awaitable[T], broken: Callable[[str], T]) -> T:
+    """A driver of another package may raise whatever it likes, with the login in its words: only the kind is told."""
+    try:
+        return await call
+    except KubeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - one machine's driver must not end the work on all others
+        return broken(f"its driver broke ({type(error).__name__}), which is a mistake in the driver")
+
+
+def _safe(said: str, target: Target) -> str:
+    """What a driver says goes into events, logs and messages; one that is not ours may repeat the login that it was given."""
+    return target.credentials.hide(said)
 
 
 async def _driver(means: Means, node: str, path: PowerPath) -> tuple[Driver, Target] | str:
