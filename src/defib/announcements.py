@@ -5,6 +5,7 @@ Event, and incidents that are over, go out by a box of their own each, if there 
 """
 
 import asyncio
+from urllib.parse import urlsplit
 
 import msgspec
 import structlog
@@ -37,6 +38,7 @@ from defib.traces import PROTOBUF, NoTraces, Traces, traces_address, tracing
 log = structlog.get_logger("app")
 
 PAUSE_SECONDS = 30.0
+HERE = ("localhost", "127.0.0.1", "::1")
 
 
 class Announcements:
@@ -89,6 +91,7 @@ def announcements_of(settings: Settings, clock: Clock, metrics: Metrics) -> Anno
             notify = Notifications(outbox, _body(settings), settings.cluster_name, settings.notify_about)
         if settings.traces_url is not None:
             encode, address = tracing(settings.cluster_name), _Fixed(traces_address(settings.traces_url))
+            _mind("traces", address.url)
             place = Place(name="traces", content_type=PROTOBUF, address=address)
             trace = Traces(Outbox(place, clock, metrics), encode)
     except BadTemplate as error:
@@ -101,9 +104,16 @@ def announcements_of(settings: Settings, clock: Clock, metrics: Metrics) -> Anno
 def _look_at(file: UrlFile) -> None:
     """Told now, and not when the first node fails in the night. It may come yet, so it is no reason to end."""
     try:
-        file.read()
+        _mind("notifications", file.read())
     except NoAddress as error:
         log.warning("notifications cannot be sent yet", why=str(error), advice="it is read anew for each of them")
+
+
+def _mind(what: str, url: str) -> None:
+    """Whoever chose it may have had no choice, but should know. On this machine there is nobody to listen."""
+    where = urlsplit(url)
+    if where.scheme == "http" and where.hostname not in HERE:
+        log.warning("sent without encryption", what=what, advice="give an address that begins with https://")
 
 
 def _body(settings: Settings) -> Body:
