@@ -38,7 +38,7 @@ class Gauges:
     def __init__(self, metrics: Metrics, drivers: Drivers) -> None:
         self._metrics = metrics
         self._drivers = drivers
-        self._measured: set[str] = set()
+        self._measured: dict[str, tuple[int, int, datetime | None]] = {}  # as they are shown
         self._incidents: Mapping[str, NodeIncident] | None = None
         self._leads = False
 
@@ -80,12 +80,13 @@ class Gauges:
         blind: dict[str, datetime] = {}
         for blindness in sorted(cluster.blind, key=lambda one: one.since, reverse=True):
             blind[series_of(blindness.kind)] = blindness.since
-        for kind in self._measured - cached.keys():
+        measured = {kind: (count, aside[kind], blind.get(kind)) for kind, count in cached.items()}
+        for kind in self._measured.keys() - measured.keys():
             self._metrics.forget(kind)
-        self._measured = set(cached)
-        for kind, count in cached.items():
-            self._metrics.holds(kind, cached=count, set_aside=aside[kind])
-            self._metrics.blind(kind, blind.get(kind))
+        for kind, (count, unread, since) in measured.items() - self._measured.items():
+            self._metrics.holds(kind, cached=count, set_aside=unread)
+            self._metrics.blind(kind, since)
+        self._measured = measured
 
     def _show_checks(self, plan: Plan) -> None:
         ongoing: set[tuple[str, str, str]] = set()

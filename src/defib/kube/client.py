@@ -6,7 +6,7 @@ What the server refuses is raised as an error of the tree in errors.py; what is 
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -259,15 +259,17 @@ class Client:
         attempt = 0
         while True:
             asked = self._clock.monotonic()
-            async with self._turn(request, patience):
-                began = self._clock.monotonic()
-                try:
-                    return await self._ask_once(request, left, deadline)
-                except KubeError as error:
-                    left -= self._clock.monotonic() - began
-                    pause = self._pause(request, error, attempt)
-                    if pause is None or pause >= left:
-                        raise
+            await self._begin(request, patience)
+            began = self._clock.monotonic()
+            try:
+                return await self._ask_once(request, left, deadline)
+            except KubeError as error:
+                left -= self._clock.monotonic() - began
+                pause = self._pause(request, error, attempt)
+                if pause is None or pause >= left:
+                    raise
+            finally:
+                self._limiter.end()
             patience -= began - asked
             left -= pause
             attempt += 1
@@ -284,16 +286,11 @@ class Client:
             return None
         return pause_before_retry(error, attempt, self._clock)
 
-    @asynccontextmanager
-    async def _turn(self, request: Request, seconds: float) -> AsyncIterator[None]:
-        async with AsyncExitStack() as turn:
-            try:
-                await turn.enter_async_context(self._limiter.slot(seconds))
-            except TimeoutError as error:
-                raise DeadlineExceeded(
-                    f"{request}: not sent, our other requests took longer than {seconds:g} s"
-                ) from error
-            yield
+    async def _begin(self, request: Request, seconds: float) -> None:
+        try:
+            await self._limiter.begin(seconds)
+        except TimeoutError as error:
+            raise DeadlineExceeded(f"{request}: not sent, our other requests took longer than {seconds:g} s") from error
 
     async def _ask_once(self, request: Request, seconds: float, deadline: float) -> bytes:
         try:

@@ -2,8 +2,6 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import msgspec
 
@@ -47,17 +45,22 @@ class Limiter:
         if due > now:
             await asyncio.sleep(due - now)
 
-    @asynccontextmanager
-    async def slot(self, within: float) -> AsyncIterator[None]:
-        """Raises TimeoutError when there is no turn so soon."""
+    async def begin(self, within: float) -> None:
+        """Raises TimeoutError when there is no turn so soon. Whoever has begun must end."""
         ends = self._clock.monotonic() + within
-        async with asyncio.timeout(within):
-            await self._slots.acquire()
+        if self._slots.locked():
+            async with asyncio.timeout(within):
+                await self._slots.acquire()
+        else:
+            await self._slots.acquire()  # at once: no timer is needed
         try:
             await self.pace(ends - self._clock.monotonic())
-            yield
-        finally:
-            self._slots.release()
+        except BaseException:
+            self.end()
+            raise
+
+    def end(self) -> None:
+        self._slots.release()
 
 
 def backoff(attempt: int, clock: Clock) -> float:

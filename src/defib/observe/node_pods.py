@@ -17,6 +17,6 @@ class NodePods:
         """Those of these nodes, and from now on of no others."""
         for node in sorted(nodes - self._followed):
             self._cache.follow(PODS, Scope(fields=f"spec.nodeName={node}"), name=pods_on(node), optional=True)
-        for node in self._followed - nodes:
+        for node in sorted(self._followed - nodes):
             self._cache.drop(PODS, pods_on(node))
         self._followed = frozenset(nodes)

@@ -50,6 +50,7 @@ class _Wish(msgspec.Struct):
     asked_at: float | None = None
     unwanted_since: float | None = None
     found: Kind[Unstructured] | None = None
+    served: Served = Served("", namespaced=False)  # where what was found is kept
     missing: str = ""
 
 
@@ -131,9 +132,10 @@ class Remediators:
         """What to ask now, by group and version; who has waited longest comes first."""
         now = self._clock.monotonic()
         due: dict[str, list[KindRef]] = {}
-        for ref, wish in sorted(self._wishes.items(), key=lambda one: _last_asked(one[1])):
+        waiting = [(ref, wish) for ref, wish in self._wishes.items() if self._is_due(wish, now)]
+        for ref, _ in sorted(waiting, key=lambda one: _last_asked(one[1])):
             trouble = self._troubles.get(ref.api_version)
-            if self._is_due(wish, now) and (trouble is None or trouble.until <= now):
+            if trouble is None or trouble.until <= now:
                 due.setdefault(ref.api_version, []).append(ref)
         return dict(islice(due.items(), ASKED_MAX))
 
@@ -141,7 +143,7 @@ class Remediators:
         pause = PATIENT_SECONDS if wish.can_wait and wish.missing else ASKED_AGAIN_SECONDS
         if wish.unwanted_since is not None or now < _last_asked(wish) + pause:
             return False
-        return wish.found is None or self._cache.is_gone(_collection(wish.found))
+        return wish.found is None or self._cache.is_gone(wish.served.collection)
 
     async def _ask(self, api_version: str, refs: list[KindRef]) -> None:
         try:
@@ -168,6 +170,7 @@ class Remediators:
             if found != wish.found:
                 self._lose(wish)
             wish.found, wish.missing = found, ""
+            wish.served = Served(_collection(found), found.namespaced)
             self._follow(wish, found)
             if self._cache.is_gone(_collection(found)):
                 self._cache.retry(_collection(found))  # it is back, or discovery has not noticed yet
@@ -211,10 +214,9 @@ class Remediators:
     def _answer(self, wish: _Wish) -> Served | Missing | None:
         if wish.found is None:
             return Missing(wish.missing) if wish.missing else None
-        collection = _collection(wish.found)
-        if self._cache.is_gone(collection):  # discovery will say so in a moment
+        if self._cache.is_gone(wish.served.collection):  # discovery will say so in a moment
             return Missing(str(UnknownKind(wish.found.name, wish.found.group, wish.found.version)))
-        return Served(collection, wish.found.namespaced) if self._cache.is_settled(collection) else None
+        return wish.served if self._cache.is_settled(wish.served.collection) else None
 
 
 def _wish(ref: KindRef) -> _Wish:

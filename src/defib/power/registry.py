@@ -6,7 +6,6 @@ Loading imports libraries and reads files, so it happens in a thread, and only f
 import asyncio
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -20,14 +19,6 @@ class Unavailable(msgspec.Struct, frozen=True):
     """There is no such driver, or it cannot be used here."""
 
     why: str
-
-
-@runtime_checkable
-class LeavesBehind(Protocol):
-    """A driver that works in threads, some of which may hang though nobody waits for them any more."""
-
-    @property
-    def left_behind(self) -> int: ...
 
 
 class Drivers:
@@ -52,7 +43,7 @@ class Drivers:
     @property
     def left_behind(self) -> int:
         """Calls of all drivers together that run on though nobody waits for them any more."""
-        return sum(driver.left_behind for driver in self._loaded.values() if isinstance(driver, LeavesBehind))
+        return sum(getattr(driver, "left_behind", 0) for driver in self._loaded.values())  # only of those with threads
 
     def _load(self, name: str) -> Driver | Unavailable:
         offered = entry_points(group=self._group)

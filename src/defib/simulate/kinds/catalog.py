@@ -1,6 +1,7 @@
 """What the server serves: one row per resource, built in or made by a CustomResourceDefinition."""
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -30,7 +31,7 @@ class ScalePaths(msgspec.Struct, frozen=True, kw_only=True):
     selector: tuple[str, ...] = ()
 
 
-class Served(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class Served(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """One resource at one version. Objects of all versions of a resource share one place in the store."""
 
     group: str = ""
@@ -56,29 +57,29 @@ class Served(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     stored_as: str = ""  # the resource whose objects these are, under other field names
     aliases: Mapping[str, str] = {}  # those names, and what the field is called in the store
 
-    @property
+    @cached_property
     def place(self) -> str:
         """Where the objects are in the store."""
         return self.stored_as or self.resource
 
-    @property
+    @cached_property
     def resource(self) -> str:
         """The name that messages and the store use: `leases.coordination.k8s.io`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
-    @property
+    @cached_property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
 
-    @property
+    @cached_property
     def custom(self) -> bool:
         return self.schema is not None
 
-    @property
+    @cached_property
     def has_status(self) -> bool:
         return "status" in self.subresources
 
-    @property
+    @cached_property
     def envelope(self) -> bytes:
         """How the JSON of every object of this version begins."""
         return _json.encode({"kind": self.kind, "apiVersion": self.api_version})[:-1]

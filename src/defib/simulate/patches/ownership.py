@@ -20,17 +20,19 @@ from defib.simulate.store import Object
 UPDATE, APPLY = "Update", "Apply"
 
 # The server's own fields and the address of an object belong to nobody.
-_UNOWNED = (
-    "name",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "selfLink",
-    "managedFields",
+_UNOWNED = frozenset(
+    (
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "managedFields",
+    )
 )
 
 
