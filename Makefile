@@ -23,8 +23,9 @@ demo: $(READY) ## Watch an embedded cluster lose a node: DEMO="--seconds 30" pas
 test: check ## Everything: make check, the contracts and the end-to-end tests on a real control plane
 	@$(BIN)/python -m testbed build || [ "$${CI:-}" != true ]  # without it, those tests skip, and say so
 	@$(BIN)/python -m testbed build --helm || [ "$${CI:-}" != true ]
-	@$(BIN)/pytest -q -n 2 tests/flows --durations=5
-	@$(BIN)/pytest -q -n 2 --dist loadfile tests/contract tests/e2e tests/browser tests/testbed --durations=15  # most of it is waiting
+	@$(BIN)/pytest -q -n 2 tests/flows tests/hostile tests/limits --durations=5
+	@$(BIN)/pytest -q -n 2 --dist loadfile tests/contract tests/e2e tests/security tests/browser tests/testbed --durations=15  # most of it is waiting
+	@$(MAKE) --no-print-directory audit
 
 .PHONY: check
 check: $(READY) ## The inner loop, some six minutes on two cores: lint, types, import contracts, unit, property, model and tidy tests
@@ -34,17 +35,30 @@ check: $(READY) ## The inner loop, some six minutes on two cores: lint, types, i
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/pytest -q -n 2 tests/unit tests/property tests/models tests/tidy --durations=5
 
+.PHONY: audit
+audit: $(READY) ## Known holes in the packages that we ship of others, where the data can be had
+	@$(BIN)/python -m tests.security.dependencies audit
+
+.PHONY: sbom
+sbom: $(READY) ## What we ship of others, as CycloneDX, in build/sbom.json
+	@$(BIN)/python -m tests.security.dependencies sbom build/sbom.json
+
 .PHONY: format
 format: $(READY) ## Format the code and mend what the linter can mend
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
 HISTORIES ?= 200000
-SEEDS ?= 1-1000
+SEEDS ?= 1-10000
+MINUTES ?= 30
 .PHONY: soak
-soak: $(READY) ## Many more histories and simulated days than make test has time for: HISTORIES=200000 SEEDS=1-1000
+soak: $(READY) ## Much more than make test has time for, about an hour: HISTORIES=200000 SEEDS=1-10000 MINUTES=30
 	@HISTORIES=$(HISTORIES) $(BIN)/pytest -q -n 2 tests/property/test_election.py tests/property/test_shards.py
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+	@HOSTILE_EXAMPLES=20000 $(BIN)/pytest -q -n 2 tests/hostile
+	@LIMIT_DAYS=21 $(BIN)/pytest -q tests/limits/test_flat_for_weeks.py
+	@$(BIN)/python -m testbed build
+	@$(BIN)/python -m tests.chaos --minutes $(MINUTES)
 
 NODES ?= 5
 .PHONY: cluster
