@@ -28,7 +28,7 @@ from defib.model.incident import Phase
 from defib.model.mandate import Mandate
 from defib.model.node import OUT_OF_SERVICE, OUT_OF_SERVICE_TAINT, TAINTED_BY_US, Node, Taint
 from defib.model.pod import DISRUPTED, FREED_BY_US
-from defib.model.saved import missing, to_save
+from defib.model.saved import lacks_cordon, missing, to_save
 
 log = structlog.get_logger("act")
 
@@ -104,10 +104,11 @@ async def untaint_node(means: Means, action: UntaintNode) -> Outcome:
 async def restore_node(means: Means, action: RestoreNode) -> Outcome:
     def restore(node: Node) -> dict[str, Any] | None:
         labels, annotations, taints = missing(node, action.saved)
-        patch: dict[str, Any] = {"metadata": {"labels": labels, "annotations": annotations}}
-        if taints:
-            patch["spec"] = {"taints": _wire([*(node.spec.taints or ()), *taints])}
-        return patch if labels or annotations or taints else None
+        spec: dict[str, Any] = {"taints": _wire([*(node.spec.taints or ()), *taints])} if taints else {}
+        if lacks_cordon(node, action.saved):
+            spec["unschedulable"] = True
+        is_whole = not (labels or annotations or spec)
+        return None if is_whole else {"metadata": {"labels": labels, "annotations": annotations}, "spec": spec}
 
     return await _write_node(means, action.node, action.node_uid, restore)
 

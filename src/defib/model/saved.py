@@ -13,6 +13,7 @@ class Saved(Wire, frozen=True):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     taints: list[Taint] | None = None
+    unschedulable: bool = False  # whoever cordoned it meant the machine, and not this Node of it
 
 
 def to_save(node: Node, before: Saved | None = None) -> Saved:
@@ -20,7 +21,8 @@ def to_save(node: Node, before: Saved | None = None) -> Saved:
     meta = node.metadata
     taints = node.spec.taints
     kept = [taint for taint in taints if not taint.key.startswith(_NOT_OURS)] if taints is not None else None
-    now = Saved(labels=meta.labels, annotations=meta.annotations, taints=kept)
+    cordoned = node.spec.unschedulable or (before is not None and before.unschedulable)
+    now = Saved(labels=meta.labels, annotations=meta.annotations, taints=kept, unschedulable=cordoned)
     if before is None:
         return now
     labels, annotations, more = missing(node, before)
@@ -28,11 +30,16 @@ def to_save(node: Node, before: Saved | None = None) -> Saved:
         labels={**labels, **node.labels} if labels else now.labels,
         annotations={**annotations, **node.annotations} if annotations else now.annotations,
         taints=[*(kept or ()), *more] if more else kept,
+        unschedulable=cordoned,
     )
 
 
 def is_restored(node: Node, saved: Saved, *, taints: bool = True) -> bool:
-    return not any(missing(node, saved, taints=taints))
+    return not any(missing(node, saved, taints=taints)) and not lacks_cordon(node, saved)
+
+
+def lacks_cordon(node: Node, saved: Saved) -> bool:
+    return saved.unschedulable and not node.spec.unschedulable
 
 
 def missing(node: Node, saved: Saved, *, taints: bool = True) -> tuple[dict[str, str], dict[str, str], list[Taint]]:

@@ -227,6 +227,17 @@ def test_what_was_saved_is_given_back_and_what_is_there_wins() -> None:
     fence(story)
 
 
+def test_a_node_that_was_cordoned_before_it_was_deleted_is_cordoned_again() -> None:
+    async def story(scene: Scene) -> None:
+        again = RestoreNode(node="n1", node_uid=scene.node().uid, saved=Saved(unschedulable=True))
+        assert isinstance(await scene.do(again), Done)
+        assert scene.node().spec.unschedulable
+        assert isinstance(await scene.do(again), Done)
+        assert len(scene.writes()) == 1, "there is nothing left to give back"
+
+    fence(story)
+
+
 WRITERS: list[Callable[[Scene], Action]] = [taint, untaint, restoring]
 
 

@@ -88,3 +88,12 @@ def test_rm11_saving_twice_is_saving_once() -> None:
 def test_rm10_a_value_that_was_changed_before_the_deletion_is_saved_as_it_is_now() -> None:
     """RM-10."""
     assert to_save(node({"a": "new"}), Saved(labels={"a": "old", "b": "old"})).labels == {"a": "new", "b": "old"}
+
+
+def test_a_node_that_somebody_cordoned_is_cordoned_when_it_comes_back() -> None:
+    cordoned = Node(metadata=Meta(name="n1"), spec=NodeSpec(unschedulable=True))
+    saved = to_save(cordoned)
+    assert msgspec.json.decode(msgspec.json.encode(saved), type=Saved) == saved
+    assert not is_restored(node(), saved)
+    assert is_restored(cordoned, saved)
+    assert to_save(node(), saved) == saved, "it came back ill, and is deleted once more"

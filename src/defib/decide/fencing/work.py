@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
+import msgspec
+
 from defib.decide.fencing.case import Case
 from defib.decide.fencing.lost import is_untold
 from defib.model.action import (
@@ -156,7 +158,7 @@ def _restoring(case: Case) -> tuple[Action, ...]:
 
 
 def _without_taints(saved: Saved) -> Saved:
-    return Saved(labels=saved.labels, annotations=saved.annotations)
+    return msgspec.structs.replace(saved, taints=None)
 
 
 def _cancelling(case: Case) -> tuple[Action, ...]:
