@@ -113,6 +113,13 @@ class Shelf(Generic[R]):
         self._view = None
         return True
 
+    def list_begins(self) -> None:
+        """What we wrote before this moment the list cannot lack, but on a server that was restored from a backup.
+
+        That one has lost it for good: kept, it would be taken for later than all that the server says of the object.
+        """
+        self._noted.clear()
+
     def replace(self, fresh: Contents[R], version: str) -> int:
         """Take over a whole list. What it lacks is gone; what it holds in the same version is not news."""
         known = self._contents
@@ -177,11 +184,7 @@ class Shelf(Generic[R]):
             del self._noted[key]
 
     def _keep_noted(self, fresh: Contents[R], version: str) -> None:
-        """Save our own writes from a list that was under way when they were made.
-
-        Once is enough: the next list begins after them and cannot lack them. More would be wrong on a server that was
-        restored from a backup, which has lost them for good.
-        """
+        """Save our own writes from a list that was under way when they were made."""
         for key, noted in self._noted.items():
             if is_newer(noted, than=version):
                 fresh.set_aside.pop(key, None)

@@ -41,6 +41,7 @@ LISTING_SECONDS = 120.0
 PAUSE_MAX_SECONDS = 60.0  # whatever a server asks for: longer would be blindness by request
 ORDERLY_ATTEMPT_MAX = 3  # streams that end early but in order are opened again within two seconds
 REFUSALS_UNTIL_LIST = 3
+ROLES_READ_SECONDS = 10.0  # an API server that has just started forbids everything until it has read its roles
 ABSENT_SECONDS = 10.0  # a kind that we can do without is looked for again after this to half as long again
 
 Batch = list[Event[R] | UnreadableEvent]
@@ -83,6 +84,7 @@ class Watcher(Generic[R]):
         self._reason = "start"  # why the next list is needed
         self._audit_due = 0.0
         self._refusals = 0  # in a row
+        self._forbidden_at: float | None = None  # since when, of what we have seen
 
     def list_first(self, reason: str) -> None:
         """Begin with a list, also where a watch could go on: what is known may be older than it looks."""
@@ -107,6 +109,8 @@ class Watcher(Generic[R]):
         """One stream, from its beginning to its end, after a list where one is needed."""
         if self._shelf.synced and self._clock.monotonic() >= self._audit_due:
             self._list_again("audit")
+        if not self._shelf.version:
+            self._shelf.list_begins()
         if not self._shelf.version and not self._shelf.streams_lists:
             await self._list()
         since = self._shelf.version
@@ -194,7 +198,7 @@ class Watcher(Generic[R]):
             return 0.0
         self._shelf.has_answer.set()
         self._ask_otherwise(error)
-        absence = _absence(error) if self._shelf.optional else None
+        absence = self._absence(error)
         kind = self._shelf.kind
         why = UnknownKind(kind.name, kind.group, kind.version) if absence is Absence.GONE else error
         if self._shelf.went_blind(str(why), absence):
@@ -218,7 +222,17 @@ class Watcher(Generic[R]):
             if self._refusals % REFUSALS_UNTIL_LIST == 0:
                 self._list_again("refused")  # whatever it has against our version, it may have less against none
 
+    def _absence(self, error: KubeError) -> Absence | None:
+        """What we could see until now may be forbidden for a moment only, and then it is out of sight like anything."""
+        absence = _absence(error) if self._shelf.optional else None
+        if absence is not Absence.FORBIDDEN or not self._shelf.synced or self._shelf.absence is not None:
+            return absence
+        now = self._clock.monotonic()
+        self._forbidden_at = now if self._forbidden_at is None else self._forbidden_at
+        return absence if now - self._forbidden_at >= ROLES_READ_SECONDS else None
+
     def _saw(self) -> None:
+        self._forbidden_at = None
         if self._shelf.saw(self._clock.now()):
             log.info("watch sees", kind=self._name)
             self._witness.sight_changed(self._name)
