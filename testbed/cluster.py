@@ -22,7 +22,7 @@ from testbed.component import Component
 from testbed.credentials import ADMIN, RESTRICTED, Credentials
 from testbed.leash import Leash
 from testbed.programs import Program, Programs
-from testbed.settings import Settings, arguments
+from testbed.settings import ETCD_DATA, Settings, arguments
 
 READY_WITHIN = 60.0
 _LOOK_EVERY = 0.05
@@ -162,6 +162,45 @@ class ControlPlane:
         """On the same port and the same data; ready when this returns."""
         await self._components[Program.APISERVER].start()
         await self._until_found("/readyz?verbose")
+
+    async def kill(self, program: Program) -> None:
+        await self._components[program].kill()
+
+    async def start(self, program: Program) -> None:
+        """What was killed, on the same data. For the API server see `start_apiserver`, which waits until it is ready."""
+        await self._components[program].start()
+
+    async def start_controllers_again(self) -> list[Program]:
+        """Those that have ended by themselves, as a kubelet would; which these were."""
+        dead = [self._components[name] for name in self._settings.components[2:] if self._components[name].died]
+        for component in dead:
+            component.reap()
+            await component.start()
+        return [component.program for component in dead]
+
+    async def back_up(self, name: str) -> None:
+        """The data of etcd as it is now, beside it. Whatever etcd had not written yet is not in it, as after a crash."""
+        self.pause(Program.ETCD)
+        try:
+            await asyncio.to_thread(shutil.copytree, self._data, self.directory / name)
+        finally:
+            self.resume(Program.ETCD)
+
+    async def restore(self, name: str) -> None:
+        """Everything is as it was when this was made, also the versions of objects: the worst way to restore.
+
+        Controllers are started anew, as Kubernetes asks for; kubelets and operators are not ours to start.
+        """
+        for component in reversed(self._components.values()):
+            component.resume()
+            await component.kill()
+        await asyncio.to_thread(shutil.rmtree, self._data)
+        await asyncio.to_thread(shutil.copytree, self.directory / name, self._data)
+        await self._start()
+
+    @property
+    def _data(self) -> Path:
+        return self.directory / ETCD_DATA
 
     def pause(self, program: Program) -> None:
         """It holds its connections and answers nothing: what a hung machine looks like from outside."""

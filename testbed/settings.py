@@ -57,11 +57,13 @@ def arguments(component: Program, settings: Settings, port: int) -> tuple[str, .
 PKI = Path("pki")
 
 # Sockets, not ports: nobody else on the machine can reach this etcd, and no port can be taken before it starts.
-_ETCD_URL = "unix://etcd.sock"
+ETCD_SOCKET = "etcd.sock"
+_ETCD_URL = f"unix://{ETCD_SOCKET}"
 _PEER_URL = "unix://etcd-peer.sock"
+ETCD_DATA = "etcd"
 
 _ETCD = (
-    "--data-dir=etcd",
+    f"--data-dir={ETCD_DATA}",
     "--unsafe-no-fsync",
     "--watch-progress-notify-interval=5s",  # as kubeadm sets it: without it, quiet kinds get no bookmarks
     f"--listen-client-urls={_ETCD_URL}",

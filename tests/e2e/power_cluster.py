@@ -235,16 +235,20 @@ class Ward:
 
 
 @asynccontextmanager
-async def power_cluster(programs: Programs, policy: Path, *manager: str) -> AsyncIterator[PowerCluster]:
-    """`policy` is a file to be written, by which the API server writes down what the operator asks; `manager` are
-    further flags of the controller manager.
+async def power_cluster(
+    programs: Programs, policy: Path, *manager: str, apiserver: tuple[str, ...] = ()
+) -> AsyncIterator[PowerCluster]:
+    """`policy` is a file to be written, by which the API server writes down what the operator asks; `manager` and
+    `apiserver` are further flags of the controller manager and the API server.
     """
     clock = SystemClock()
     blueprints = in_zones("ab", 5)
     delays = Delays(on_seconds=0.3, off_seconds=0.3)
     machines = [Machine(blueprint.name, clock, delays=delays) for blueprint in blueprints]
     authority = Authority(clock.now())
-    settings = Settings(controller_manager=(*SETTINGS.controller_manager, *manager), apiserver=await audited(policy))
+    settings = Settings(
+        controller_manager=(*SETTINGS.controller_manager, *manager), apiserver=(*await audited(policy), *apiserver)
+    )
     # Slow enough to be switched off again before it is up, when it was only switched on to see whether that works.
     timers = msgspec.structs.replace(TIMERS, boot_seconds=2.5)
     async with (

@@ -56,8 +56,8 @@ class Follow(Generic[R]):
                 await self._once()
             except KubeError as error:
                 log.debug("watch interrupted", kind=str(self._kind), why=str(error))
-                if isinstance(error, Gone):
-                    self._version = ""
+                if isinstance(error, Gone | Unreachable):
+                    self._version = ""  # what comes back may be restored from a backup, and its versions with it
             attempt = 0 if self._clock.monotonic() - started >= HEALTHY_SECONDS else attempt + 1
             await asyncio.sleep(backoff(attempt, self._clock))
 

@@ -7,6 +7,7 @@ it, and the same data drives everything that speaks for it: Redfish, IPMI and th
 
 import asyncio
 from collections.abc import Callable
+from contextvars import Context
 from datetime import datetime
 from enum import Enum
 from typing import TypeVar
@@ -130,7 +131,8 @@ class Machine:
 
     def _begin(self, command: Command, seconds: float, end: Callable[[], None]) -> None:
         self._doing = command
-        self._timer = asyncio.get_running_loop().call_later(seconds, end)
+        # In no context: what the machine then does is its own, and not of whoever sent the command.
+        self._timer = asyncio.get_running_loop().call_later(seconds, end, context=Context())
 
     def _drop_command(self) -> None:
         self._doing = None

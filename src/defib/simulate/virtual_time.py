@@ -64,6 +64,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._jumps.elapsed
 
+    def _jump(self, moment: float | None) -> None:
+        """To when the next timer is due, with a look at the outside world on the way."""
+        timeout = None if moment is None else max(0.0, moment - self._jumps.elapsed)
+        self._process_events(self._jumps.select(timeout))  # type: ignore[attr-defined]  # private to asyncio
+
 
 class VirtualClock:
     """The Clock of a virtual loop: one seed and one start give one run."""
@@ -72,9 +77,13 @@ class VirtualClock:
         self._loop = loop
         self._start = start
         self._random = random.Random(seed)  # noqa: S311 - a replayable run, not a secret
+        self._read = (0.0, start)  # time stands still for as long as anybody works: most who ask get the same
 
     def now(self) -> datetime:
-        return self._start + timedelta(seconds=self._loop.time())
+        elapsed = self._loop.time()
+        if elapsed != self._read[0]:
+            self._read = (elapsed, self._start + timedelta(seconds=elapsed))
+        return self._read[1]
 
     def monotonic(self) -> float:
         return self._loop.time()
