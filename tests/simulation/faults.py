@@ -9,14 +9,21 @@ import msgspec
 
 from tests.simulation.shape import Shape
 
-FIRST_SECONDS, LAST_SECONDS = 25.0, 190.0  # when troubles begin; before that, the cluster starts
-LONGEST_SECONDS = 90.0
-OVER_SECONDS = LAST_SECONDS + LONGEST_SECONDS
-MOST = 8
 LEADER = "leader"  # whichever replica it is when the trouble begins
 LIARS = 0.2  # the share of days with a BMC that lies
 
-ILLNESSES = ("hangs", "loses power", "is cut off", "is cut off from the API server", "flaps", "is slow")
+ILLNESSES = (
+    "hangs",
+    "loses power",
+    "is cut off",
+    "is cut off from the API server",
+    "flaps",
+    "is slow",
+    "loses its disks",
+    "says it is not ready",
+    "reports a broken disk",
+)
+SERIOUS = ILLNESSES[:4]
 ANSWERS = (
     "requests are lost",
     "answers are lost",
@@ -26,6 +33,7 @@ ANSWERS = (
     "the server fails",
     "too many requests",
     "answers are slow",
+    "writes are slow",
     "lists are stale",
 )
 STREAMS = (
@@ -37,13 +45,57 @@ STREAMS = (
     "events come twice",
 )
 SERVERS = ("restarts", "is down", "forgets its history")
-FATES = ("is cut off", "freezes", "freezes in a deed", "dies", "dies before a deed", "dies after a deed", "leaves")
-# A BMC that begins to lie in the middle of a power cycle can be caught by nobody; one that always did must be.
+FATES = (
+    "is cut off",
+    "freezes",
+    "freezes in a deed",
+    "dies",
+    "dies before a deed",
+    "dies after a deed",
+    "leaves",
+    "reaches no BMC",
+)
+# A BMC that begins to say off in the middle of a power cycle can be caught by nobody; one that always did must be.
+# One that begins to say on, whatever is so, proves nothing: that is a flaw like any other.
 LIES = ("says it is off", "says it is on")
-FLAWS = ("hangs", "is out of reach", "fails", "talks nonsense", "has another password", "is slow", "ignores commands")
+FLAWS = (
+    "hangs",
+    "is out of reach",
+    "fails",
+    "talks nonsense",
+    "has another password",
+    "is slow",
+    "ignores commands",
+    "begins to say it is on",
+)
 WISHES = ("cordons", "deletes the remediation", "pulls the brake", "takes the lock", "excludes", "deletes a pod")
+EDITS = (
+    "strips finalizers",
+    "wipes the incident",
+    "deletes the incident",
+    "changes the check",
+    "pauses the check",
+    "observes for a while",
+    "removes taints",
+    "uncordons",
+    "deletes the node",
+    "confirms that it is off",
+    "switches it off and says so",
+    "drains",
+    "deletes the template",
+)
+FIGHTS = (
+    "removes taints again and again",
+    "puts its own taint back",
+    "cordons again and again",
+    "annotates and labels",
+    "puts finalizers on everything",
+    "scales the web",
+    "renews the lock",
+)
+BYSTANDERS = ("kubelet", "node-lifecycle", "storage")  # who talk to the API server, too
 
-LAYERS = (
+LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("node", ILLNESSES),
     ("api", ANSWERS),
     ("stream", STREAMS),
@@ -53,6 +105,30 @@ LAYERS = (
     ("person", WISHES),
 )
 WEIGHTS = (2, 3, 2, 1, 4, 3, 3)
+RARER: tuple[tuple[str, tuple[str, ...]], ...] = (("person", EDITS), ("stranger", FIGHTS), ("bystander", ANSWERS))
+RARER_WEIGHTS = (5, 4, 1)
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """When troubles begin, in seconds of the day, and how long they last. Before the first, the cluster starts."""
+
+    first: float
+    last: float
+    longest: float
+    most: int  # besides whoever is ill in any case
+    least_serious: float  # so long somebody is ill in any case: Kubernetes needs its time to notice
+
+    @property
+    def over(self) -> float:
+        return self.last + self.longest
+
+
+LONG = Span(first=25.0, last=190.0, longest=90.0, most=8, least_serious=60.0)
+SHORT = Span(first=9.0, last=36.0, longest=24.0, most=4, least_serious=36.0)
+
+
+def span_of(shape: Shape) -> Span:
+    return SHORT if shape.is_short else LONG
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,26 +155,37 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
 
 def draw_troubles(chance: Random, shape: Shape) -> tuple[Trouble, ...]:
     """At least one node is ill for long, and most of the rest meets those that are: else there is nothing to see."""
-    drawn = [_serious(chance, name) for name in chance.sample(shape.node_names, chance.choice((1, 1, 1, 2, 3)))]
+    span = span_of(shape)
+    drawn = [_serious(chance, name, span) for name in chance.sample(shape.node_names, chance.choice((1, 1, 1, 2, 3)))]
     ill = tuple(trouble.whom for trouble in drawn)
-    for layer, whats in chance.choices(LAYERS, WEIGHTS, k=chance.randint(1, MOST)):
-        drawn.append(_trouble(chance, layer, whats, _whom(chance, layer, shape, ill)))
+    for layer, whats in chance.choices(LAYERS, WEIGHTS, k=chance.randint(1, span.most)):
+        drawn.append(_trouble(chance, layer, whats, _whom(chance, layer, shape, ill), span))
     if shape.switches_power and chance.random() < LIARS:
         lie, liar = chance.choice(LIES), chance.choice(ill)
-        drawn.append(Trouble(layer="bmc", what=lie, whom=liar, at=0.0, seconds=OVER_SECONDS))
+        drawn.append(Trouble(layer="bmc", what=lie, whom=liar, at=0.0, seconds=span.over))
+    for layer, whats in chance.choices(RARER, RARER_WEIGHTS, k=chance.choice((0, 1, 1, 2))):
+        drawn.append(_trouble(chance, layer, whats, _whom(chance, layer, shape, ill), span))
+    if shape.asks:
+        drawn += _answers(chance, ill, span)
     return tuple(sorted(drawn, key=lambda trouble: trouble.at))
 
 
-def _serious(chance: Random, node: str) -> Trouble:
-    at = chance.uniform(FIRST_SECONDS, FIRST_SECONDS + 20.0)
-    seconds = chance.uniform(60.0, OVER_SECONDS - at)
-    what = chance.choice(ILLNESSES[:4])
+def _serious(chance: Random, node: str, span: Span) -> Trouble:
+    at = chance.uniform(span.first, span.first + min(20.0, span.last - span.first))
+    seconds = chance.uniform(min(span.least_serious, span.over - at), span.over - at)
+    what = chance.choice(SERIOUS)
     return Trouble(layer="node", what=what, whom=node, at=round(at, 1), seconds=round(seconds, 1))
 
 
-def _trouble(chance: Random, layer: str, whats: tuple[str, ...], whom: str) -> Trouble:
-    at = chance.uniform(FIRST_SECONDS, LAST_SECONDS)
-    seconds = chance.choice((5.0, 20.0, 60.0, LONGEST_SECONDS)) * chance.uniform(0.5, 1.0)
+def _answers(chance: Random, ill: tuple[str, ...], span: Span) -> list[Trouble]:
+    """Of a person who is asked: yes, no, first the one and then the other; or nothing, when they have forgotten."""
+    whats = chance.choice((("approves",), ("approves",), ("rejects",), ("rejects", "approves"), ()))
+    return [_trouble(chance, "person", (what,), node, span) for node in ill for what in whats]
+
+
+def _trouble(chance: Random, layer: str, whats: tuple[str, ...], whom: str, span: Span) -> Trouble:
+    at = chance.uniform(span.first, span.last)
+    seconds = min(chance.choice((5.0, 20.0, 60.0, 90.0)), span.longest) * chance.uniform(0.5, 1.0)
     number = chance.uniform(0.0, 10.0)
     return Trouble(
         layer=layer,
@@ -113,6 +200,8 @@ def _trouble(chance: Random, layer: str, whats: tuple[str, ...], whom: str) -> T
 def _whom(chance: Random, layer: str, shape: Shape, ill: tuple[str, ...]) -> str:
     if layer in ("api", "stream", "replica"):
         return LEADER if chance.random() < 0.6 else f"r{chance.randrange(shape.replicas)}"  # where most is under way
-    if layer in ("bmc", "person"):
+    if layer == "bystander":
+        return chance.choice(BYSTANDERS)
+    if layer in ("bmc", "person", "stranger"):
         return chance.choice(ill) if chance.random() < 0.8 else chance.choice(shape.node_names)  # mostly those
     return chance.choice(shape.node_names) if layer == "node" else ""

@@ -32,37 +32,44 @@ class _NumberedTask(asyncio.Task[Any]):
         return self._number
 
 
-class _NumberedTimer(asyncio.TimerHandle):
-    __slots__ = ("_number",)
-
-    def __init__(self, number: int, *more: Any) -> None:
-        super().__init__(*more)
-        self._number = number
-
-    def __lt__(self, other: asyncio.TimerHandle) -> bool:
-        mine, theirs = self.when(), other.when()
-        return mine < theirs or (mine == theirs and isinstance(other, _NumberedTimer) and self._number < other._number)
+Timer = tuple[float, int, asyncio.TimerHandle]  # when, and which of those that are due then
 
 
 class FreezingLoop(VirtualLoop):
+    """Its turn is asyncio's own without what no virtual run needs: that cost as much as the work of a small cluster."""
+
     _ready: deque[asyncio.Handle]
-    _scheduled: list[asyncio.TimerHandle]
+    _stopping: bool
+    _clock_resolution: float
 
     def __init__(self, limit: timedelta) -> None:
         super().__init__(limit)
         self._frozen: set[str] = set()
         self._steps: deque[asyncio.Handle] = deque()
-        self._timers: list[asyncio.TimerHandle] = []
+        self._due: list[Timer] = []  # a heap, in place of the one that asyncio has
+        self._timers: list[Timer] = []
         self._numbers = count()
+        self.rates: dict[str, float] = {}  # of replicas whose clock is fast or slow: their waits are short or long
         self.set_task_factory(lambda loop, work, **more: _NumberedTask(work, next(self._numbers), loop=loop, **more))
 
     def call_at(  # type: ignore[override]  # whatever the callback takes
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        timer = _NumberedTimer(next(self._numbers), when, callback, args, self, context)
-        timer._scheduled = True  # type: ignore[attr-defined]  # as asyncio marks what is in its heap
-        heapq.heappush(self._scheduled, timer)
+        if self.rates and context is None and (rate := self.rates.get(REPLICA.get())) is not None:
+            when = self.time() + (when - self.time()) / rate
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._due, (when, next(self._numbers), timer))
         return timer
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def _asyncgen_firstiter_hook(self, agen: object) -> None:
+        """Nobody need remember them: a run closes what it opens, and each request opens several."""
 
     def freeze(self, replica: str, seconds: float | None = None) -> None:
         """From the next turn of the loop on, until it is thawed, or for so long."""
@@ -77,23 +84,34 @@ class FreezingLoop(VirtualLoop):
         timers, self._timers = self._timers, []
         self._ready.extend(steps)
         for timer in timers:
-            heapq.heappush(self._scheduled, timer)
+            heapq.heappush(self._due, timer)
 
     def _run_once(self) -> None:
         if self._frozen:
             self._put_aside()
-        super()._run_once()  # type: ignore[misc]  # the type stubs leave out what is private to asyncio
+        due, ready = self._due, self._ready
+        while due and due[0][2]._cancelled:
+            heapq.heappop(due)
+        if not ready and not self._stopping:
+            self._jump(due[0][0] if due else None)
+        now = self.time() + self._clock_resolution
+        while due and due[0][0] < now:
+            ready.append(heapq.heappop(due)[2])
+        for _ in range(len(ready)):  # what these begin has its turn in the next one
+            step = ready.popleft()
+            if not step._cancelled:
+                step._run()
 
     def _put_aside(self) -> None:
         """Before a turn, since what a turn began with it runs."""
         for _ in range(len(self._ready)):
             step = self._ready.popleft()
             (self._steps if self._is_frozen(step) else self._ready).append(step)
-        timers = [timer for timer in self._scheduled if self._is_frozen(timer)]
+        timers = [timer for timer in self._due if self._is_frozen(timer[2])]
         if timers:
             self._timers += timers
-            self._scheduled[:] = [timer for timer in self._scheduled if not self._is_frozen(timer)]
-            heapq.heapify(self._scheduled)
+            self._due[:] = [timer for timer in self._due if not self._is_frozen(timer[2])]
+            heapq.heapify(self._due)
 
     def _is_frozen(self, step: asyncio.Handle) -> bool:
         context = step._context  # type: ignore[attr-defined]  # nothing else says whose step it is

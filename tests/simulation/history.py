@@ -13,16 +13,22 @@ import msgspec
 
 from defib.clock import Clock
 from defib.kube.transport import Request
+from defib.model.action import Action
 from defib.simulate.store import Change, key_of
+from tests.simulation.freezing import REPLICA
 
 Object = dict[str, Any]
 
 
 class Written(msgspec.Struct, frozen=True):
-    """The API server stored something, whoever wanted it."""
+    """The API server stored something, whoever wanted it.
+
+    `by`: the replica in whose turn that was; it may be what a controller of Kubernetes did in answer.
+    """
 
     at: float
     change: Change
+    by: str = ""
 
     @property
     def resource(self) -> str:
@@ -46,6 +52,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     request: Request
     holder: str
     runs_there: bool = False  # of a pod that is to be deleted: its containers do run, whatever anybody believes
+    blind_seconds: float = 0.0  # for so long it has known that it does not see what it must
 
     @property
     def is_write(self) -> bool:
@@ -63,6 +70,7 @@ class Switched(msgspec.Struct, frozen=True):
     node: str
     power: str
     holder: str
+    blind_seconds: float = 0.0
 
     def __str__(self) -> str:
         return f"{self.replica} switches {self.node} {self.power}"
@@ -78,7 +86,19 @@ class Happened(msgspec.Struct, frozen=True):
         return f"-- {self.what}"
 
 
-Entry = Written | Asked | Switched | Happened
+class Planned(msgspec.Struct, frozen=True):
+    """A replica decided by what it saw. `again`: what is decided by the same, with nothing remembered."""
+
+    at: float
+    replica: str
+    actions: tuple[Action, ...]
+    again: tuple[Action, ...]
+
+    def __str__(self) -> str:
+        return f"{self.replica} wants {len(self.actions)} actions"
+
+
+Entry = Written | Asked | Switched | Happened | Planned
 
 
 class History:
@@ -91,7 +111,7 @@ class History:
         return self._clock.monotonic()
 
     def written(self, change: Change) -> None:
-        self.entries.append(Written(self.now, change))
+        self.entries.append(Written(self.now, change, REPLICA.get()))
 
     def note(self, entry: Entry) -> None:
         self.entries.append(entry)

@@ -16,16 +16,21 @@ import msgspec
 from defib.app import Operator
 from defib.clock import Clock
 from defib.config import Settings
+from defib.decide.rules import Rules
 from defib.hollow.machine import Machine
 from defib.hollow.power import HollowPower
 from defib.kube.errors import Unreachable
 from defib.kube.transport import Request, Response, Transport
 from defib.power.base import Driver, Outcome, Readiness, Reading, Target
+from defib.power.manual import Manual
 from defib.power.registry import Drivers
 from defib.replica import leadership_of, until_cancelled
+from defib.rules_of import rules_of
 from defib.telemetry.metrics import Metrics
 from tests.simulation.freezing import REPLICA
 from tests.simulation.history import Asked, History, Switched
+
+NEEDED = ("nodes", "heartbeats", "configmaps")  # to be seen by whoever destroys something
 
 
 class Doom(msgspec.Struct, frozen=True):
@@ -50,6 +55,16 @@ class Replica:
         self.doom = Doom()
         self.is_dead = False
         self.task: asyncio.Task[None] | None = None
+        self.operator: Operator | None = None
+        self.rules = Rules()
+        self._blind_from: float | None = None
+
+    def blind_seconds(self, now: float) -> float:
+        """For how long it has known that it does not see what it must. Asked often, since it counts from the first time."""
+        blind = self.operator.picture.cluster.blind if self.operator is not None else ()
+        is_blind = any(one.kind in NEEDED for one in blind)
+        self._blind_from = (now if self._blind_from is None else self._blind_from) if is_blind else None
+        return 0.0 if self._blind_from is None else now - self._blind_from
 
     def kill(self) -> None:
         """As kill -9 does it."""
@@ -99,8 +114,7 @@ class Line:
     async def send(self, request: Request) -> AsyncIterator[Response]:
         self._replica.check()
         counts = request.method != "GET"
-        if "watch" not in request.query:
-            self._note(self._replica, request)
+        self._note(self._replica, request)
         if counts:
             await self._replica.before(str(request))
         async with self._transport.send(request) as response:
@@ -159,16 +173,21 @@ class Hands:
 
 
 class Replicas:
-    """`line` leads to the API server, by the name of a slot; `witness` says what is true when something is asked."""
+    """What each has of its own goes by the name of its slot: a clock, settings, and the machines that it reaches."""
 
     def __init__(
-        self, clock: Clock, settings: Settings, history: History, machines: Mapping[str, Machine], driver: str
+        self,
+        clock_of: Callable[[str], Clock],
+        settings_of: Callable[[str], Settings],
+        history: History,
+        machines_of: Callable[[str], Mapping[str, Machine]],
+        driver: str,
     ) -> None:
         self.there: dict[str, Replica] = {}
-        self._clock = clock
-        self._settings = settings
+        self._clock_of = clock_of
+        self._settings_of = settings_of
         self._history = history
-        self._machines = machines
+        self._machines_of = machines_of
         self._driver = driver
         self._numbers = count()
 
@@ -177,12 +196,15 @@ class Replicas:
         if slot in self.there and not self._has_ended(slot):
             return
         replica = Replica(slot, f"{slot}-{next(self._numbers)}")
-        settings = msgspec.structs.replace(self._settings, replica_name=replica.name)
-        driver = Hands(HollowPower(self._clock, self._machines), replica, witness)
+        clock = self._clock_of(slot)
+        settings = msgspec.structs.replace(self._settings_of(slot), replica_name=replica.name)
+        driver = Hands(HollowPower(clock, self._machines_of(slot)), replica, witness)
+        drivers: dict[str, Driver] = {self._driver: driver, "manual": Manual(clock)}  # none is loaded in a thread
         line = Line(transport, replica, witness.noted)
-        operator = Operator(line, self._clock, settings, Metrics(), Drivers(self._clock, {self._driver: driver}))
+        operator = Operator(line, clock, settings, Metrics(), Drivers(clock, drivers))
         quiet = ElectionLine(transport, replica, witness.noted)
-        operator.leadership = leadership_of(settings, quiet, self._clock, operator)
+        operator.leadership = leadership_of(settings, quiet, clock, operator)
+        replica.operator, replica.rules = operator, rules_of(settings)
         self.there[slot] = replica
         self._history.happened(f"{replica.name} starts")
         token = REPLICA.set(slot)  # what it starts carries its name from here on
@@ -199,24 +221,31 @@ class Replicas:
 
 
 class Witness:
-    """Writes down what replicas ask for, and what is true at that moment."""
+    """Writes down what replicas ask for, and what is true at that moment: `holder` says who may do that now."""
 
-    def __init__(self, history: History, holder: Callable[[], str], runs: Callable[[str, str], bool]) -> None:
+    def __init__(self, history: History, holder: Callable[[str, str], str], runs: Callable[[str, str], bool]) -> None:
         self._history = history
         self._holder = holder
         self._runs = runs
 
     def noted(self, replica: Replica, request: Request) -> None:
+        blind = replica.blind_seconds(self._history.now)
+        if "watch" in request.query:
+            return
         parts = request.path.split("/")
         is_pod = request.method == "DELETE" and len(parts) > 1 and parts[-2] == "pods"
         asked = Asked(
             at=self._history.now,
             replica=replica.name,
             request=request,
-            holder=self._holder(),
+            holder=self._holder(replica.name, request.path),
             runs_there=is_pod and self._runs(parts[-3], parts[-1]),
+            blind_seconds=blind,
         )
         self._history.note(asked)
 
     def switched(self, replica: Replica, node: str, power: str) -> None:
-        self._history.note(Switched(self._history.now, replica.name, node, power, self._holder()))
+        holder = self._holder(replica.name, node)
+        self._history.note(
+            Switched(self._history.now, replica.name, node, power, holder, replica.blind_seconds(self._history.now))
+        )

@@ -1,30 +1,33 @@
-"""A small cluster as a seed draws it: nodes in zones, workloads, a check within its legal range, replicas of Defib. Data."""
+"""A small cluster as a seed draws it: nodes in zones, workloads, checks within their legal range, replicas of Defib. Data.
 
-import base64
-from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
+What most clusters have is drawn for every day; what few have (EXTRAS) comes now and then, so that a day stays short.
+"""
+
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
 import msgspec
-import yaml
 
-from defib.hollow.machine import Bmc
 from defib.hollow.site import Blueprint
-from defib.hollow.storage import CLASS
-from defib.model import medik8s
 from defib.model.health_check import Mode
+from tests.simulation.clocks import Gait, draw_gaits
 
 HOME, SHOP = "defib-system", "shop"
 DRIVER = "hollow"
-CHECK = "all"
+CHECK, SECOND_CHECK = "all", "others"
 POWER, PODS = "PowerCycleRemediation", "PodFailoverRemediation"
-ZONE_LABEL, CONTROL_PLANE = "topology.kubernetes.io/zone", "control-plane"
+ZONE_LABEL, CONTROL_PLANE, POOL = "topology.kubernetes.io/zone", "control-plane", "pool"
+POOLS = ("first", "second")
 LADDERS = ((POWER,), (POWER,), (PODS,), (PODS, POWER))
 STEP_SECONDS = 300  # of a ladder, before the next one
+BROKEN = "DiskBroken"  # a condition that only some checks care for
+WAIVED = "scratch"  # of whose pods a policy may say that they may run twice
+
+SHORT_DAYS = 0.5  # their share; the others have the time for what takes its time
 
 Object = dict[str, Any]
+Changes = dict[str, Any]
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +50,19 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int
     lease_seconds: float
     resync_seconds: float
+    extras: tuple[str, ...] = ()
+    checks: int = 1  # with two, each selects a pool of its own
+    guards: Object = {}  # of checks, beyond those above
+    demands: Object = {}  # of checks, beside everything else in their spec
+    apps: tuple[str, ...] = ()  # workloads besides web and db
+    policies: tuple[str, ...] = ()  # of teams
+    failover: Object = {}  # what a PodFailoverRemediation says
+    settings: Object = {}  # of the operator
+    gaits: tuple[Gait, ...] = ()  # of the replicas' clocks; none: all are right
+    watches_drains: bool = False
+    lives_on_nodes: bool = False
+    is_short: bool = False  # a small cluster, and a day of a minute or two: most troubles need no more
+    by_hand: bool = False  # nobody but a person can switch the machines
 
     def blueprints(self) -> list[Blueprint]:
         return [self._blueprint(number) for number in range(self.nodes)]
@@ -57,6 +73,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
             zone=f"zone-{'abc'[number % self.zones]}",
             address=f"10.0.0.{number + 1}",
             roles=(CONTROL_PLANE,) if number < self.control_plane else (),
+            labels={POOL: POOLS[number % self.checks]},
         )
 
     @property
@@ -64,35 +81,71 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(f"n{number + 1}" for number in range(self.nodes))
 
     @property
+    def check_names(self) -> tuple[str, ...]:
+        return (CHECK, SECOND_CHECK)[: self.checks]
+
+    @property
     def observes(self) -> bool:
         return self.mode == Mode.OBSERVE
 
     @property
+    def asks(self) -> bool:
+        return self.mode == Mode.APPROVE
+
+    @property
+    def is_shared(self) -> bool:
+        """All replicas act, each for its share."""
+        return self.settings.get("election") == "shards"
+
+    @property
     def switches_power(self) -> bool:
-        return POWER in self.ladder and not self.observes
+        return POWER in self.ladder and not self.observes and not self.by_hand
+
+    def gait_of(self, slot: str) -> Gait:
+        return self.gaits[int(slot.removeprefix("r"))] if self.gaits else Gait()
+
+    def home_of(self, slot: str) -> str:
+        """The node that a replica runs on: the last ones, since the first may be of the control plane."""
+        return self.node_names[-1 - int(slot.removeprefix("r"))] if self.lives_on_nodes else ""
 
 
 def draw_shape(chance: Random) -> Shape:
-    nodes = chance.randint(3, 9)
-    return Shape(
+    is_short = chance.random() < SHORT_DAYS
+    nodes = chance.choice((3, 3, 3, 4, 4, 5)) if is_short else chance.randint(3, 9)
+    usual = Shape(
+        is_short=is_short,
         nodes=nodes,
         zones=chance.randint(1, 3),
         control_plane=chance.choice((0, 0, 1, 3)) if nodes > 3 else 0,
-        databases=chance.randint(1, 3),
-        web_pods=chance.randint(1, 4),
+        databases=chance.randint(1, 2 if is_short else 3),
+        web_pods=chance.randint(1, 2 if is_short else 4),
         ladder=chance.choice(LADDERS),
         limit=_draw_limit(chance, nodes),
         max_in_flight=chance.choice((None, 1, 2)),
         per_zone=chance.choice((None, None, 1)),
-        patience_seconds=chance.choice((1, 10, 60)),
+        patience_seconds=chance.choice((1, 1, 10) if is_short else (1, 10, 60)),
         healthy_delay_seconds=chance.choice((0, 0, 20)),
         mode=chance.choice((Mode.AUTOMATIC,) * 9 + (Mode.OBSERVE,)),
         workloads=chance.choice(("Auto", "OutOfServiceTaint", "DeleteNode")),
         attempts=chance.randint(1, 3),
-        replicas=chance.randint(1, 3),
+        replicas=chance.choice((1, 1, 1, 2, 2, 3) if is_short else (1, 2, 3)),
         lease_seconds=chance.choice((15.0, 15.0, 30.0)),
         resync_seconds=chance.choice((30.0, 300.0)),
     )
+    names = chance.choices(tuple(EXTRAS), _weights(), k=chance.choice((0, 0, 1, 1, 1, 2, 3)))
+    return with_extras(chance, usual, dict.fromkeys(names))
+
+
+def _weights() -> tuple[int, ...]:
+    return tuple(1 if name in COSTLY else 3 for name in EXTRAS)
+
+
+def with_extras(chance: Random, shape: Shape, names: Iterable[str]) -> Shape:
+    for name in names:
+        changes = EXTRAS[name](chance, shape)
+        if changes:  # not every cluster can have everything
+            shape = msgspec.structs.replace(shape, **changes, extras=(*shape.extras, name))
+    return shape
 
 
 def _draw_limit(chance: Random, nodes: int) -> Object:
@@ -107,87 +160,111 @@ def _draw_limit(chance: Random, nodes: int) -> Object:
     )
 
 
-@cache
-def definitions() -> tuple[Object, ...]:
-    """Reading them takes longer than a whole simulated day, so it is done once."""
-    files = sorted((Path(__file__).parents[2] / "deploy" / "crds").glob("*.yaml"))
-    return tuple(yaml.safe_load(file.read_text()) for file in files)
+# What few clusters have
 
 
-def furniture(shape: Shape) -> Iterator[tuple[str, Object]]:
-    """What is in the cluster from the start, each with the resource that it is of."""
-    for name in (HOME, SHOP, medik8s.LOCK_NAMESPACE):
-        yield "namespaces", {"metadata": {"name": name}}
-    data = {key: base64.b64encode(b"demo").decode() for key in ("username", "password")}
-    yield "secrets", {"metadata": {"name": "bmc", "namespace": HOME}, "data": data}
-    web = {"replicas": shape.web_pods, "selector": {"matchLabels": {"app": "web"}}, "template": _pods("web")}
-    yield "deployments.apps", {"metadata": {"name": "web", "namespace": SHOP}, "spec": web}
-    yield "statefulsets.apps", {"metadata": {"name": "db", "namespace": SHOP}, "spec": _database(shape)}
-    for kind in dict.fromkeys(shape.ladder):
-        spec = {"template": {"spec": _remediation(kind, shape)}}
-        yield f"{kind.lower()}templates.defib.dev", {"metadata": {"name": "t", "namespace": HOME}, "spec": spec}
-    yield medik8s.CHECKS, {"metadata": {"name": CHECK}, "spec": _check(shape)}
+def _asks(_: Random, shape: Shape) -> Changes:
+    return {} if shape.observes else {"mode": Mode.APPROVE}
 
 
-def let_in(bmc: Bmc) -> None:
-    """All machines have the password that stands in the only secret."""
-    bmc.username, bmc.password = "demo", "demo"
+def _two_checks(_: Random, __: Shape) -> Changes:
+    return {"checks": 2}
 
 
-def _pods(app: str, mounts: tuple[Object, ...] = ()) -> Object:
-    container = {"name": app, "image": "x"} | ({"volumeMounts": list(mounts)} if mounts else {})
-    return {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container]}}
+def _share_in_flight(chance: Random, shape: Shape) -> Changes:
+    share = chance.choice(("1%", "34%", "50%"))
+    return {"max_in_flight": None, "guards": shape.guards | {"maxInFlight": share}}
 
 
-def _database(shape: Shape) -> Object:
-    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": CLASS}
-    return {
-        "replicas": shape.databases,
-        "serviceName": "db",
-        "podManagementPolicy": "Parallel",
-        "selector": {"matchLabels": {"app": "db"}},
-        "template": _pods("db", ({"name": "data", "mountPath": "/data"},)),
-        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
-    }
+def _rate(chance: Random, shape: Shape) -> Changes:
+    rate = {"remediations": chance.randint(1, 2), "per": chance.choice(("60s", "10m"))}
+    return {"guards": shape.guards | {"rateLimit": rate}}
 
 
-def _remediation(kind: str, shape: Shape) -> Object:
-    if kind == PODS:
-        return {}
-    power = {"driver": DRIVER, "address": "{node}", "credentials": {"name": "bmc"}}
-    return {"power": power, "workloads": shape.workloads, "attempts": shape.attempts}
+def _damping(chance: Random, shape: Shape) -> Changes:
+    damping = {"remediations": chance.randint(1, 2), "within": "10m"}
+    return {"guards": shape.guards | {"flapDamping": damping}}
 
 
-def _check(shape: Shape) -> Object:
-    guards: Object = {} if shape.max_in_flight is None else {"maxInFlight": shape.max_in_flight}
-    if shape.per_zone is not None:
-        guards["failureDomains"] = [{"label": ZONE_LABEL, "maxInFlight": shape.per_zone}]
-    patience = f"{shape.patience_seconds}s"
-    spec: Object = {
-        "selector": {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "Exists"}]},
-        "unhealthyConditions": [
-            {"type": "Ready", "status": status, "duration": patience} for status in ("Unknown", "False")
-        ],
-        "mode": shape.mode,
-    }
-    spec |= shape.limit | _steps(shape)
-    if guards:
-        spec["guards"] = guards
-    if shape.healthy_delay_seconds:
-        spec["healthyDelay"] = f"{shape.healthy_delay_seconds}s"
-    return spec
+def _always_one(_: Random, shape: Shape) -> Changes:
+    return {"limit": {"minHealthy": "100%"}, "guards": shape.guards | {"alwaysAllowOne": True}}
 
 
-def _steps(shape: Shape) -> Object:
-    templates = [_reference(kind) for kind in shape.ladder]
-    if len(templates) == 1:
-        return {"remediationTemplate": templates[0]}
-    steps = [
-        {"remediationTemplate": template, "order": order, "timeout": f"{STEP_SECONDS}s"}
-        for order, template in enumerate(templates)
+def _storm(chance: Random, shape: Shape) -> Changes:
+    return {"demands": shape.demands | {"stormCooldownDuration": chance.choice(("10s", "120s"))}}
+
+
+def _conditions(chance: Random, shape: Shape) -> Changes:
+    """A check that goes by what a problem detector says, and one that cares for the kubelet's own No alone."""
+    broken = {"type": BROKEN, "status": "True", "duration": f"{shape.patience_seconds}s"}
+    ready = [
+        {"type": "Ready", "status": status, "duration": f"{shape.patience_seconds}s"}
+        for status in chance.choice((("Unknown", "False"), ("False",)))
     ]
-    return {"escalatingRemediations": steps}
+    return {"demands": shape.demands | {"unhealthyConditions": [*ready, broken]}}
 
 
-def _reference(kind: str) -> Object:
-    return {"apiVersion": "defib.dev/v1alpha1", "kind": f"{kind}Template", "name": "t", "namespace": HOME}
+def _teams(chance: Random, shape: Shape) -> Changes:
+    """The waiver is for pods without a disk: with one, two of them could write to it, and nothing is promised."""
+    names = tuple(sorted(chance.sample(("at-once", "gently", "after-a-while", "proof-d", "waived"), 2)))
+    apps = (*shape.apps, WAIVED) if "waived" in names and WAIVED not in shape.apps else shape.apps
+    most = {"failover_max_unhealthy": chance.choice(("1", "49%"))}
+    return {"policies": names, "apps": apps, "settings": shape.settings | most}
+
+
+def _failover(chance: Random, shape: Shape) -> Changes:
+    if PODS not in shape.ladder:
+        return {}
+    deletion = chance.choice(({"mode": "Force"}, {"mode": "Graceful", "gracePeriodSeconds": 5}))
+    return {"failover": {"deletion": deletion, "acceptedProofs": chance.choice((["A"], ["A", "B", "D"]))}}
+
+
+def _more_apps(chance: Random, shape: Shape) -> Changes:
+    return {"apps": tuple(dict.fromkeys((*shape.apps, *chance.sample(("files", "log", "budget"), 2))))}
+
+
+def _shared(_: Random, shape: Shape) -> Changes:
+    return {"settings": shape.settings | {"election": "shards"}}
+
+
+def _clocks(chance: Random, shape: Shape) -> Changes:
+    return {"gaits": draw_gaits(chance, shape.replicas)}
+
+
+def _drains(_: Random, shape: Shape) -> Changes:
+    return {} if shape.observes else {"watches_drains": True}
+
+
+def _on_nodes(_: Random, shape: Shape) -> Changes:
+    """One replica alone would have nobody to hand its own node to."""
+    return {"replicas": 3, "lives_on_nodes": True, "gaits": ()} if shape.nodes > 4 else {}
+
+
+def _by_hand(_: Random, shape: Shape) -> Changes:
+    return {"by_hand": True} if POWER in shape.ladder else {}
+
+
+def _leftovers(_: Random, shape: Shape) -> Changes:
+    return {"settings": shape.settings | {"leftover_age_seconds": 60.0, "fence_check_seconds": 30.0}}
+
+
+EXTRAS: dict[str, Callable[[Random, Shape], Changes]] = {
+    "a person has to approve": _asks,
+    "two checks": _two_checks,
+    "a share may be in flight": _share_in_flight,
+    "a rate limit": _rate,
+    "flap damping": _damping,
+    "one is always allowed": _always_one,
+    "storms cool down": _storm,
+    "conditions of other kinds": _conditions,
+    "policies of teams": _teams,
+    "pods move in another way": _failover,
+    "more workloads": _more_apps,
+    "replicas share the work": _shared,
+    "clocks differ": _clocks,
+    "drains are watched": _drains,
+    "replicas live on the nodes": _on_nodes,
+    "leftovers are collected soon": _leftovers,
+    "machines are switched by hand": _by_hand,
+}
+COSTLY = ("replicas share the work",)  # it writes many Leases all day long

@@ -6,17 +6,17 @@ from contextlib import suppress
 from functools import partial
 
 from defib.hollow import machine as bmc
-from defib.kube.client import Deletion, Merge
 from defib.kube.errors import KubeError
-from defib.kube.kinds import CONFIG_MAPS, LEASES, NODES, PODS, unstructured
-from defib.model import medik8s
 from defib.simulate import faults as wire
-from tests.simulation.faults import OVER_SECONDS, Trouble
+from tests.simulation.faults import Trouble, span_of
+from tests.simulation.people import MAINTENANCE, think_better, wish
 from tests.simulation.replicas import Doom
-from tests.simulation.shape import HOME, SHOP
+from tests.simulation.shape import BROKEN
+from tests.simulation.strangers import fight, give_in
 from tests.simulation.world import World
 
-MAINTENANCE = "node-maintenance"
+__all__ = ["MAINTENANCE", "play"]
+
 FROZEN_IN = ("/leases/node-", "switch", "/nodeincidents/", "")  # what it was about to do; nothing is anything
 FROZEN_SECONDS = 50.0  # by then another one leads
 CHANCE = 0.5  # of one request to be met, so that others get through and things half happen
@@ -33,7 +33,7 @@ async def play(world: World, troubles: Iterable[Trouble]) -> None:
         world.history.happened(f"{'begins' if act is begin else 'ends'}: {trouble}")
         with suppress(KubeError):  # a person who is refused tries no harder
             await act(world, trouble)
-    await asyncio.sleep(max(OVER_SECONDS - world.clock.monotonic(), 0.0))
+    await asyncio.sleep(max(span_of(world.shape).over - world.clock.monotonic(), 0.0))
     world.server.faults.clear()
     world.history.happened("all troubles are over")
 
@@ -47,35 +47,49 @@ async def end(world: World, trouble: Trouble) -> None:
 
 
 async def _fall_ill(world: World, trouble: Trouble) -> None:
-    node = world.nodes[trouble.whom]
-    match trouble.what:
-        case "hangs":
-            node.hang()
-        case "loses power":
-            node.machine.set_power(False)
-        case "is cut off":
-            node.partition()
-        case "is cut off from the API server":
-            node.partition(from_api_only=True)
-        case "flaps":
-            node.flap(silent_seconds=20.0 + 10 * trouble.number, alive_seconds=5.0 + 5 * trouble.number)
-        case "is slow":
-            node.slow(trouble.number)
+    node, number = world.nodes[trouble.whom], trouble.number
+    begins: dict[str, Callable[[], None]] = {
+        "hangs": node.hang,
+        "loses power": partial(node.machine.set_power, False),
+        "is cut off": node.partition,
+        "is cut off from the API server": partial(node.partition, from_api_only=True),
+        "flaps": partial(node.flap, silent_seconds=20.0 + 10 * number, alive_seconds=5.0 + 5 * number),
+        "is slow": partial(node.slow, number),
+        "loses its disks": partial(_lose_disks, world, trouble.whom),
+        "says it is not ready": partial(node.set_condition, "Ready", "False", "KubeletNotReady"),
+        "reports a broken disk": partial(node.set_condition, BROKEN, "True", "Smart"),
+    }
+    begins[trouble.what]()
+    for slot in world.slots_on(trouble.whom) if "cut off" in trouble.what else ():
+        world.server.partition(slot)  # whoever runs there is cut off with it
 
 
 async def _get_well(world: World, trouble: Trouble) -> None:
     node = world.nodes[trouble.whom]
-    match trouble.what:
-        case "hangs":
-            node.resume()
-        case "loses power":
-            node.machine.set_power(True)
-        case "flaps":
-            node.steady()
-        case "is slow":
-            node.slow(0.0)
-        case _:
-            node.heal()
+    ends: dict[str, Callable[[], None]] = {
+        "hangs": node.resume,
+        "loses power": partial(node.machine.set_power, True),
+        "is cut off": node.heal,
+        "is cut off from the API server": node.heal,
+        "flaps": node.steady,
+        "is slow": partial(node.slow, 0.0),
+        "loses its disks": partial(_find_disks, world, trouble.whom),
+        "says it is not ready": partial(node.set_condition, "Ready", "True", "KubeletReady"),
+        "reports a broken disk": partial(node.set_condition, BROKEN, "False", "Smart"),
+    }
+    ends[trouble.what]()
+    for slot in world.slots_on(trouble.whom) if "cut off" in trouble.what else ():
+        world.server.heal(slot)
+
+
+def _lose_disks(world: World, node: str) -> None:
+    for disk in world.cluster.disks:
+        disk.fence(node)
+
+
+def _find_disks(world: World, node: str) -> None:
+    for disk in world.cluster.disks:
+        disk.unfence(node)
 
 
 def _wire_fault(trouble: Trouble, client: str) -> wire.Fault:
@@ -89,6 +103,7 @@ def _wire_fault(trouble: Trouble, client: str) -> wire.Fault:
         "the server fails": wire.Refuse(code=500),
         "too many requests": wire.Refuse(code=429, retry_after_seconds=1),
         "answers are slow": wire.Slow(seconds=number, jitter_seconds=1.0),
+        "writes are slow": wire.Slow(seconds=2 * number, jitter_seconds=1.0),
         "lists are stale": wire.StaleRead(revisions=10 + int(number * 5)),
         "watches expire": wire.FailWatch(code=410, after=int(number)),
         "watches are cut": wire.CutWatch(after=int(number), mid_event=number > 5),
@@ -97,7 +112,7 @@ def _wire_fault(trouble: Trouble, client: str) -> wire.Fault:
         "events are reordered": wire.ReorderEvents(window_seconds=number),
         "events come twice": wire.DuplicateEvents(),
     }
-    writes = ("create", "update", "patch", "delete") if trouble.what == "writes conflict" else ()
+    writes = ("create", "update", "patch", "delete") if trouble.what.startswith("writes") else ()
     return wire.Fault(effect=effects[trouble.what], client=client, chance=CHANCE, verbs=writes)
 
 
@@ -137,6 +152,8 @@ async def _meet_fate(world: World, trouble: Trouble) -> None:
     match trouble.what:
         case "is cut off":
             world.server.partition(slot)
+        case "reaches no BMC":
+            world.out_of_reach |= {(slot, node) for node in world.nodes}
         case "freezes":
             world.loop.freeze(slot)
         case "dies":
@@ -155,13 +172,15 @@ async def _escape_fate(world: World, trouble: Trouble) -> None:
     match trouble.what:
         case "is cut off":
             world.server.heal(slot)
+        case "reaches no BMC":
+            world.out_of_reach -= {(slot, node) for node in world.nodes}
         case "freezes":
             world.loop.thaw(slot)
         case "freezes in a deed":
             world.replicas.there[slot].doom = Doom()
 
 
-async def _break_bmc(world: World, trouble: Trouble) -> None:
+def _flaw(trouble: Trouble) -> bmc.Fault:
     flaws: dict[str, bmc.Fault] = {
         "hangs": bmc.Hangs(),
         "is out of reach": bmc.Unreachable(),
@@ -172,72 +191,23 @@ async def _break_bmc(world: World, trouble: Trouble) -> None:
         "ignores commands": bmc.IgnoresCommands(times=1 + int(trouble.number / 4)),
         "says it is off": bmc.Claims(on=False),
         "says it is on": bmc.Claims(on=True),
+        "begins to say it is on": bmc.Claims(on=True),
     }
+    return flaws[trouble.what]
+
+
+async def _break_bmc(world: World, trouble: Trouble) -> None:
     board = world.nodes[trouble.whom].machine.bmc
-    board.suffer(*board.faults, flaws[trouble.what])
+    board.suffer(*board.faults, _flaw(trouble))
 
 
 async def _mend_bmc(world: World, trouble: Trouble) -> None:
-    """A liar stays one until the day is over."""
+    """A liar stays one for as long as it was drawn to be."""
     board = world.nodes[trouble.whom].machine.bmc
-    liar = board.fault(bmc.Claims)
-    board.suffer(*([liar] if liar and trouble.seconds < OVER_SECONDS else []))
-
-
-async def _wish(world: World, trouble: Trouble) -> None:
-    person, node = world.person, NODES.at(trouble.whom)
-    match trouble.what:
-        case "cordons":
-            await person.patch(node, Merge({"spec": {"unschedulable": True}}))
-        case "excludes":
-            await person.patch(node, Merge({"metadata": {"labels": {medik8s.EXCLUDED: "true"}}}))
-        case "pulls the brake":
-            await person.create(CONFIG_MAPS, {"metadata": {"name": "defib-brake"}}, namespace=HOME)
-        case "takes the lock":
-            await _take_lock(world, trouble)
-        case "deletes a pod":
-            await _delete_pod(world, trouble.whom)
-        case "deletes the remediation":
-            await _delete_remediations(world)
-
-
-async def _take_lock(world: World, trouble: Trouble) -> None:
-    """Only where nobody has it, as the tools of medik8s do."""
-    now = f"{world.clock.now():%Y-%m-%dT%H:%M:%S.%fZ}"
-    spec = {"holderIdentity": MAINTENANCE, "renewTime": now, "leaseDurationSeconds": max(int(trouble.seconds), 1)}
-    body = {"metadata": {"name": medik8s.lock_of(trouble.whom)}, "spec": spec | {"acquireTime": now}}
-    await world.person.create(LEASES, body, namespace=medik8s.LOCK_NAMESPACE)
-
-
-async def _delete_pod(world: World, node: str) -> None:
-    for pod in world.all("pods"):
-        meta = pod["metadata"]
-        if meta["namespace"] == SHOP and pod["spec"].get("nodeName") == node:
-            await world.person.delete(PODS.at(meta["name"], SHOP), Deletion(uid=meta["uid"]))
-
-
-async def _delete_remediations(world: World) -> None:
-    for resource, item in world.remediations:
-        plural = resource.partition(".")[0]
-        kind = unstructured("defib.dev", "v1alpha1", plural, plural, namespaced=True)
-        meta = item["metadata"]
-        await world.person.delete(kind.at(meta["name"], meta["namespace"]), Deletion(uid=meta["uid"]))
-
-
-async def _think_better(world: World, trouble: Trouble) -> None:
-    person, node = world.person, NODES.at(trouble.whom)
-    match trouble.what:
-        case "cordons":
-            await person.patch(node, Merge({"spec": {"unschedulable": None}}))
-        case "excludes":
-            await person.patch(node, Merge({"metadata": {"labels": {medik8s.EXCLUDED: None}}}))
-        case "pulls the brake":
-            brake = await person.get(CONFIG_MAPS.at("defib-brake", HOME))
-            await person.delete(CONFIG_MAPS.of(brake), Deletion(uid=brake.uid))
-        case "takes the lock":
-            lock = await person.get(LEASES.at(medik8s.lock_of(trouble.whom), medik8s.LOCK_NAMESPACE))
-            if lock.spec.holder_identity == MAINTENANCE:
-                await person.delete(LEASES.of(lock), Deletion(uid=lock.uid))
+    lies: list[bmc.Fault] = [fault for fault in board.faults if isinstance(fault, bmc.Claims)]
+    if (flaw := _flaw(trouble)) in lies:
+        lies.remove(flaw)
+    board.suffer(*lies)
 
 
 _BEGIN: dict[str, Act] = {
@@ -247,7 +217,9 @@ _BEGIN: dict[str, Act] = {
     "server": _upset_server,
     "replica": _meet_fate,
     "bmc": _break_bmc,
-    "person": _wish,
+    "person": wish,
+    "stranger": fight,
+    "bystander": _disturb,
 }
 _END: dict[str, Act] = {
     "node": _get_well,
@@ -256,5 +228,7 @@ _END: dict[str, Act] = {
     "server": _calm_server,
     "replica": _escape_fate,
     "bmc": _mend_bmc,
-    "person": _think_better,
+    "person": think_better,
+    "stranger": give_in,
+    "bystander": _disturb_no_more,
 }

@@ -1,11 +1,13 @@
 """The whole of a simulated day: a cluster of a drawn shape, the replicas of the operator on it, and people."""
 
 import asyncio
-from datetime import datetime, timedelta
+from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any
 
+from defib.clock import Clock
 from defib.config import Settings
 from defib.hollow.attacher import StorageTimers
+from defib.hollow.machine import Machine
 from defib.hollow.timers import Timers
 from defib.kube.client import Client
 from defib.model.incident import INCIDENTS, Phase
@@ -14,11 +16,14 @@ from defib.simulate.faults import Fault
 from defib.simulate.kinds.crds import DEFINITIONS
 from defib.simulate.virtual_time import VirtualClock
 from defib.simulate.workloads import WorkloadTimers, pods
+from tests.simulation.clocks import OwnClock
 from tests.simulation.faults import LEADER, Trouble
 from tests.simulation.freezing import FreezingLoop
+from tests.simulation.furniture import definitions, furniture, let_in, serving
 from tests.simulation.history import History
 from tests.simulation.replicas import Replicas, Witness
-from tests.simulation.shape import DRIVER, HOME, PODS, POWER, SHOP, Shape, definitions, furniture, let_in
+from tests.simulation.shape import DRIVER, HOME, PODS, POWER, SHOP, Shape
+from tests.simulation.sharing import LeaseTimes, holder_for
 
 LEADER_LEASE = f"{HOME}/defib-leader"
 LEASES = "leases.coordination.k8s.io"
@@ -39,30 +44,55 @@ class World:
         self.server = self.cluster.server
         self.nodes = self.cluster.nodes
         self.person = Client(self.cluster.transport("person"), clock)
-        machines = {name: node.machine for name, node in self.nodes.items()}
-        for machine in machines.values():
+        self.stranger = Client(self.cluster.transport("stranger"), clock)
+        self.machines = {name: node.machine for name, node in self.nodes.items()}
+        for machine in self.machines.values():
             let_in(machine.bmc)
         for definition in definitions():
             self.server.put(DEFINITIONS, definition)
         self.server.reactions.append(self.history.written)
+        self._leases = LeaseTimes(clock)
+        self.server.reactions.append(self._leases.written)
         for resource, item in furniture(shape):
             self.server.put(resource, item)
-        self.replicas = Replicas(clock, self._settings(), self.history, machines, DRIVER)
-        self._witness = Witness(self.history, self._leader, self._runs)
+        for name in shape.extras:
+            self.history.happened(f"shape: {name}")
+        self.out_of_reach: set[tuple[str, str]] = set()  # a replica, and a node whose BMC it does not reach
+        self.replicas = Replicas(self._clock_of, self._settings_of, self.history, self._reach_of, DRIVER)
+        self._witness = Witness(self.history, self._holder, self._runs)
         self.wire_faults: dict[Trouble, Fault] = {}  # those that are set now
+        self.busy: dict[Trouble, asyncio.Task[None]] = {}  # what somebody does all the time
         self._met: dict[Trouble, str] = {}
         self._group: asyncio.TaskGroup | None = None
+        for slot in self.slots:
+            self._move_in(slot)
 
-    def _settings(self) -> Settings:
+    def _move_in(self, slot: str) -> None:
+        """Its clock goes as it goes; and where it runs on a node, it dies with that."""
+        if (rate := self.shape.gait_of(slot).rate) != 1.0:
+            self.loop.rates[slot] = rate
+        if home := self.shape.home_of(slot):
+            self.machines[home].subscribe(lambda is_on: None if is_on else self.replicas.there[slot].kill())
+
+    def _clock_of(self, slot: str) -> Clock:
+        gait = self.shape.gait_of(slot)
+        return self.clock if gait.is_true else OwnClock(self.clock, gait)
+
+    def _reach_of(self, slot: str) -> Mapping[str, Machine]:
+        return Reach(self.machines, slot, self.out_of_reach)
+
+    def _settings_of(self, slot: str) -> Settings:
         lease = self.shape.lease_seconds
-        return Settings(
-            election="lease",
-            default_check="off",
-            resync_seconds=self.shape.resync_seconds,
-            lease_duration_seconds=lease,
-            renew_deadline_seconds=lease * 2 / 3,
-            retry_period_seconds=lease / 7.5,
-        )
+        usual: Object = {
+            "election": "lease",
+            "default_check": "off",
+            "resync_seconds": self.shape.resync_seconds,
+            "lease_duration_seconds": lease,
+            "renew_deadline_seconds": lease * 2 / 3,
+            "retry_period_seconds": lease / 7.5,
+            "node_name": self.shape.home_of(slot) or None,
+        }
+        return Settings(**(usual | self.shape.settings))
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -79,8 +109,16 @@ class World:
         """Which replica it meets: the same in the end as in the beginning, whoever leads by then."""
         if trouble.whom != LEADER:
             return trouble.whom
-        slot = self._leader().partition("-")[0] or self.slots[0]
+        slot = self._leases.leader.partition("-")[0] or self.slots[0]
         return self._met.setdefault(trouble, slot)
+
+    def slots_on(self, node: str) -> tuple[str, ...]:
+        return tuple(slot for slot in self.slots if self.shape.home_of(slot) == node)
+
+    def keep_busy(self, trouble: Trouble, work: Coroutine[Any, Any, None]) -> None:
+        """Until the trouble is over."""
+        assert self._group is not None, "people and controllers live while their world does"
+        self.busy[trouble] = self._group.create_task(work, name=trouble.name)
 
     def start(self, slot: str) -> None:
         assert self._group is not None, "replicas live while their world does"
@@ -90,7 +128,9 @@ class World:
         while True:
             await asyncio.sleep(BACK_SECONDS)  # virtual
             for slot in self.slots:
-                self.start(slot)
+                home = self.nodes.get(self.shape.home_of(slot))
+                if home is None or home.is_up:
+                    self.start(slot)
 
     # What is there
 
@@ -101,14 +141,18 @@ class World:
     def remediations(self) -> list[tuple[str, Object]]:
         return [(resource, item) for resource in REMEDIATIONS for item in self.all(resource)]
 
-    def _leader(self) -> str:
-        """Who has the lock; nobody, when its time is over."""
-        lease = self.server.store.get(LEASES, LEADER_LEASE)
-        spec = lease.object["spec"] if lease else {}
-        if not spec.get("renewTime"):
-            return ""
-        ends = datetime.fromisoformat(spec["renewTime"]) + timedelta(seconds=spec["leaseDurationSeconds"])
-        return str(spec.get("holderIdentity") or "") if self.clock.now() < ends else ""
+    def _holder(self, replica: str, about: str) -> str:
+        """Who may do this now: nobody, when the time of the lock is over."""
+        if not self.shape.is_shared:
+            return self._leases.leader
+        return holder_for(self._leases, replica, self._nodes_in(about))
+
+    def _nodes_in(self, about: str) -> set[str]:
+        """The nodes that a request, or a command to a machine, is about, as far as it says so."""
+        parts = about.split("/")
+        pod = self.server.store.get("pods", f"{parts[-3]}/{parts[-1]}") if parts[-2:-1] == ["pods"] else None
+        words = {parts[-1].partition(".")[0], parts[-1].removeprefix("node-"), *parts[-2:]}
+        return {pod.object["spec"].get("nodeName", "")} if pod else words & self.nodes.keys()
 
     def _runs(self, namespace: str, name: str) -> bool:
         pod = self.server.store.get("pods", f"{namespace}/{name}")
@@ -127,10 +171,34 @@ class World:
             for item in self.all(INCIDENTS)
             if phase_of(item) != Phase.CLOSED
         ]
-        running = [pod for pod in self.all("pods") if pods.active(pod) and pods.ready(pod)]
-        serving = sum(pod["metadata"]["namespace"] == SHOP for pod in running)
-        wanted = self.shape.databases + self.shape.web_pods
-        return [*found, *([f"{serving} of {wanted} pods serve"] if serving != wanted else [])]
+        serve, wanted = sum(map(_serves, self.all("pods"))), serving(self.shape)
+        return [*found, *([f"{serve} of {wanted} pods serve"] if serve != wanted else [])]
+
+
+class Reach(Mapping[str, Machine]):
+    """The machines, as far as one replica reaches their BMCs."""
+
+    def __init__(self, machines: Mapping[str, Machine], slot: str, cuts: set[tuple[str, str]]) -> None:
+        self._machines = machines
+        self._slot = slot
+        self._cuts = cuts
+
+    def __getitem__(self, name: str) -> Machine:
+        if (self._slot, name) in self._cuts:
+            raise KeyError(name)
+        return self._machines[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._machines)
+
+    def __len__(self) -> int:
+        return len(self._machines)
+
+
+def _serves(pod: Object) -> bool:
+    meta = pod["metadata"]
+    is_ours = meta["namespace"] == SHOP and (meta.get("labels") or {}).get("app") != "log"
+    return is_ours and pods.active(pod) and pods.ready(pod)
 
 
 def ready_of(node: Object) -> str:
