@@ -44,6 +44,9 @@ INT32_MAX = 2**31 - 1
 WIDE_FIVE, WIDE_O = "\uff15", "\uff2f"  # a digit and a letter to many programs, and to no cluster
 
 
+POWER_CYCLE = "PowerCycleRemediationTemplate"
+
+
 def a_check(spec: Any, name: str = "c") -> dict[str, Any]:
     return {
         "apiVersion": "remediation.medik8s.io/v1alpha1",
@@ -100,7 +103,10 @@ EVERYTHING: Spec = {
     "unhealthyConditions": [a_condition(), a_condition("Ready", "False", "1h30m"), a_condition("Disk", "True", "0s")],
     "minHealthy": "51%",
     "stormCooldownDuration": "10m",
-    "escalatingRemediations": [a_step(1, "60s"), a_step(2, "1.5h", kind="SelfNodeRemediationTemplate")],
+    "escalatingRemediations": [
+        a_step(1, "60s", kind=POWER_CYCLE),
+        a_step(2, "1.5h", kind="SelfNodeRemediationTemplate"),
+    ],
     "pauseRequests": ["upgrade of the storage"],
     "healthyDelay": "30s",
     "mode": "Approve",
@@ -111,6 +117,7 @@ EVERYTHING: Spec = {
         "rateLimit": {"remediations": 5, "per": "10m"},
         "flapDamping": {"remediations": 3, "within": "24h"},
     },
+    "fastPath": {"missedHeartbeats": 3, "evidence": ["Kubelet", "Power"], "proof": "A"},
 }
 
 TEXT, NUMBER, FLAG, AMOUNT, LIST, OBJECT = "text", "number", "flag", "amount", "list", "object"
@@ -144,6 +151,11 @@ FIELDS: dict[FieldPath, str] = {
     ("pauseRequests", 0): TEXT,
     ("healthyDelay",): TEXT,
     ("mode",): TEXT,
+    ("fastPath",): OBJECT,
+    ("fastPath", "missedHeartbeats"): NUMBER,
+    ("fastPath", "evidence"): LIST,
+    ("fastPath", "evidence", 0): TEXT,
+    ("fastPath", "proof"): TEXT,
     ("guards",): OBJECT,
     ("guards", "maxInFlight"): AMOUNT,
     ("guards", "failureDomains"): LIST,
@@ -258,6 +270,7 @@ def bad_numbers() -> Iterator[Case]:
     for value in BAD_AMOUNTS:
         yield Case(shown(("maxUnhealthy",), value), simple(maxUnhealthy=value), "maxUnhealthy")
     yield from bad_values([("escalatingRemediations", 0, "order")], (INT32_MAX + 1, -INT32_MAX - 2, 2**63, 10**30))
+    yield from bad_values([("fastPath", "missedHeartbeats")], (0, 1, 11, 10**30))
     yield from bad_values([("guards", "rateLimit", "remediations")], (0, -1, RATE_LIMIT_MAX + 1, 10**30))
     yield from bad_values([("guards", "flapDamping", "remediations")], (0, -1, FLAP_DAMPING_MAX + 1, 10**30))
 
@@ -279,6 +292,8 @@ def bad_words() -> Iterator[Case]:
     yield from bad_values([(*template, "apiVersion")], (*versions, "x" * LONGEST_API_VERSION + "/v1"))
     yield from bad_values([(*template, "namespace")], ("Upper", "a.b", "a/b", "é", "x" * (LONGEST_LABEL + 1)))
     yield from bad_values([("mode",)], ("", "automatic", "Off", "Automatic ", f"{WIDE_O}bserve"))
+    yield from bad_values([("fastPath", "evidence", 0)], ("", "kubelet", "Heartbeat", "Peers"))
+    yield from bad_values([("fastPath", "proof")], ("", "a", "B", "D", "AA"))
     condition = ("unhealthyConditions", 0)
     yield from bad_values([(*condition, "type")], ("", "x" * (LONGEST_CONDITION_TYPE + 1), "y" * 100_000))
     yield from bad_values([(*condition, "status")], ("", "x" * (LONGEST_CONDITION_STATUS + 1)))
@@ -317,6 +332,12 @@ def bad_combinations() -> Iterator[Case]:
     yield Case("minHealthy and maxUnhealthy", simple(minHealthy=1, maxUnhealthy=1), "minHealthy")
     yield Case("shares of both", simple(minHealthy="51%", maxUnhealthy="49%"), "maxUnhealthy")
     yield Case("both zero", simple(minHealthy=0, maxUnhealthy=0), "maxUnhealthy")
+    power, pods = {"kind": POWER_CYCLE}, {"kind": "PodFailoverRemediationTemplate"}
+    yield Case("a fast path without a proof", simple(fastPath={}), "fastPath")
+    late = escalating(a_step(2, **power), a_step(1, **pods), fastPath={})
+    yield Case("a fast path whose proof comes second", late, "fastPath")
+    twice = {"evidence": ["Power", "Power"]}
+    yield Case("evidence asked for twice", {"remediationTemplate": a_template(**power), "fastPath": twice}, "evidence")
     yield Case("an order twice", escalating(a_step(1), a_step(2), a_step(1, name="other")), "order")
     yield Case("a condition twice", simple(unhealthyConditions=[a_condition(), a_condition()]), "unhealthyConditions")
     later = a_condition(duration="1s")
@@ -358,6 +379,12 @@ def good() -> Iterator[Case]:
         "only a template": minimal,
         "only steps": escalating(a_step()),
         "every field": EVERYTHING,
+        "a fast path as it is by itself": {"remediationTemplate": a_template(kind=POWER_CYCLE), "fastPath": {}},
+        "a fast path that asks nobody else": {
+            "remediationTemplate": a_template(kind=POWER_CYCLE),
+            "fastPath": {"evidence": [], "missedHeartbeats": 2},
+        },
+        "a fast path before other steps": escalating(a_step(2), a_step(1, kind=POWER_CYCLE), fastPath={"proof": "A"}),
         "steps out of order, with gaps": escalating(a_step(7), a_step(-3), a_step(0)),
         "a kind twice": escalating(a_step(1), a_step(2, name="other")),
         "no steps beside a template": simple(escalatingRemediations=[]),

@@ -16,7 +16,7 @@ from defib.announcements import Announcements
 from defib.clock import Clock
 from defib.config import Settings
 from defib.coordinate.leadership import Alone, Leadership
-from defib.decide.changes import What, changes
+from defib.decide.changes import Change, What, changes, silences
 from defib.decide.defaults import NotNeeded, NotPossible, default_check, news_of
 from defib.decide.doubt import brake_reason
 from defib.decide.fencing.obstacles import waits_for_another
@@ -46,14 +46,14 @@ from defib.model.action import (
     TellEvent,
     WriteStatus,
 )
-from defib.model.cluster import HEARTBEAT_NAMESPACE, Cluster
+from defib.model.cluster import HEARTBEAT_NAMESPACE, HEARTBEATS, Cluster
 from defib.model.incident import INCIDENTS
 from defib.model.mandate import Mandate
 from defib.model.meta import Resource
 from defib.model.pod import PODS_ON
 from defib.model.version import read_version
 from defib.observe.answers import ApiHealth
-from defib.observe.cache import HEARTBEATS_NAME, LOCKS_NAME, Cache
+from defib.observe.cache import LOCKS_NAME, Cache
 from defib.observe.node_pods import NodePods
 from defib.observe.remediators import Remediators
 from defib.observe.steadiness import Steadiness
@@ -198,15 +198,10 @@ class Operator:
     def _one_pass(self) -> None:
         started = self._clock.monotonic()
         cluster = self._look()
-        for change in changes(self.picture.cluster, cluster):
-            if change.subject.startswith(PODS_ON):
-                continue  # they come and go with every remediation, which tells more about them
-            self._story.append(Told(cluster.now, change))
-            # Every node joins once at each start: that is for a table, not for a log of 5,000 lines.
-            tell = log.debug if change.what is What.JOINED else log.info
-            tell("cluster changed", subject=change.subject, what=change.what, why=change.why)
         self._has_seen_all = self._has_seen_all or cluster.complete
+        was = self.picture
         plan = self._decide(cluster) if self._has_seen_all else NOTHING
+        self._tell(*changes(was.cluster, cluster), *silences(was.plan.suspicion, plan.suspicion, cluster))
         self._step_aside(cluster)
         self.picture = Picture(cluster, plan, self._own, tuple(self._story))
         self._stand()
@@ -217,6 +212,16 @@ class Operator:
         self._metrics.passed(seconds)
         # The shorter of two: one that the rest of the machine held up says nothing about the next.
         self._settle(SETTLE_PASSES * min(seconds, before))
+
+    def _tell(self, *news: Change) -> None:
+        now = self._clock.now()
+        for change in news:
+            if change.subject.startswith(PODS_ON):
+                continue  # they come and go with every remediation, which tells more about them
+            self._story.append(Told(now, change))
+            # Every node joins once at each start: that is for a table, not for a log of 5,000 lines.
+            tell = log.debug if change.what is What.JOINED else log.info
+            tell("cluster changed", subject=change.subject, what=change.what, why=change.why)
 
     def _settle(self, usual: float) -> None:
         """How long others get after a change: long where nothing is ours to do, or a pass would begin nothing more.
@@ -244,6 +249,7 @@ class Operator:
             failures=self._executor.failures,
             power=self._memory.power.seen,
             fences=self._memory.power.checks,
+            evidence=self._memory.evidence,
             claims=self._memory.claims.modes,
             members=self._memory.members,
             server=self._server,
@@ -368,7 +374,7 @@ class Operator:
     def changed(self, name: str) -> None:
         if name == INCIDENTS and self._only_accounts_changed():
             self._trigger.wake_at(self._clock.monotonic() + ACCOUNTS_SECONDS)
-        elif name != HEARTBEATS_NAME:  # hundreds a second, and each only says that nothing happened
+        elif name != HEARTBEATS:  # hundreds a second, and each only says that nothing happened
             self._trigger.changed()
 
     def _only_accounts_changed(self) -> bool:

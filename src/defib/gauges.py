@@ -16,14 +16,14 @@ from defib.decide.news import OF_A_NODE
 from defib.decide.plan import Plan
 from defib.decide.remediators import OwnWork
 from defib.model.action import Action
-from defib.model.cluster import Cluster
+from defib.model.cluster import HEARTBEATS, Cluster
 from defib.model.drain_action import BLOCKED, PodStep
 from defib.model.failover_policy import State
 from defib.model.incident import NodeIncident, Phase
 from defib.model.node_drain import Phase as DrainPhase
 from defib.model.pod import PODS_ON
 from defib.model.standing import Standing
-from defib.observe.cache import HEARTBEATS_NAME, LOCKS_NAME
+from defib.observe.cache import LOCKS_NAME
 from defib.power.registry import Drivers
 from defib.telemetry.metrics import Metrics
 from defib.telemetry.series import Draining
@@ -71,7 +71,7 @@ class Gauges:
             log.info("leftover collected", kind=kind, what=action.key)
 
     def _show_cache(self, cluster: Cluster) -> None:
-        held = {"nodes": cluster.nodes, HEARTBEATS_NAME: cluster.heartbeats, LOCKS_NAME: cluster.locks}
+        held = {"nodes": cluster.nodes, HEARTBEATS: cluster.heartbeats, LOCKS_NAME: cluster.locks}
         held |= cluster.others
         cached: Counter[str] = Counter()
         for name, objects in held.items():

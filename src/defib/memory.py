@@ -1,14 +1,25 @@
 """What this process has found out by asking, beside what it watches: power, claims, other replicas."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
 
-from defib.act.outcome import ClaimRead, MembersRead, Outcome, PowerChecked, PowerRead, PowerSwitched
+from defib.act.outcome import (
+    ClaimRead,
+    EvidenceGathered,
+    MembersRead,
+    Outcome,
+    PowerChecked,
+    PowerRead,
+    PowerSwitched,
+)
 from defib.clock import Clock
+from defib.decide.evidence import FRESH
 from defib.decide.remediators import OwnWork
-from defib.model.action import Action, CheckPower, ReadClaim, ReadPower, SwitchPower
+from defib.model.action import Action, CheckPower, GatherEvidence, ReadClaim, ReadPower, SwitchPower
 from defib.model.cluster import Cluster
+from defib.model.evidence import Evidence
 from defib.model.leftover import MembersSeen, ReadMembers
 from defib.model.power import Look
 from defib.observe.cache import Cache
@@ -23,6 +34,7 @@ class Memory:
         self.power = PowerMemory()
         self.claims = ClaimMemory()
         self.members: MembersSeen | None = None
+        self.evidence: Mapping[str, tuple[Evidence, ...]] = {}
 
     def remember(self, action: Action, outcome: Outcome) -> None:
         match action, outcome:
@@ -35,10 +47,15 @@ class Memory:
                 self.power.checked(action.node, check)
             case ReadClaim(), ClaimRead(modes):
                 self.claims.read(f"{action.namespace}/{action.name}", modes)
+            case GatherEvidence(), EvidenceGathered(evidence):
+                self.evidence = {**self.evidence, action.node: evidence}
             case ReadMembers(), MembersRead(seen):
                 self.members = seen
 
     def keep_only(self, own: OwnWork, cluster: Cluster) -> None:
+        old = cluster.now - FRESH
+        if any(said[0].at < old for said in self.evidence.values()):
+            self.evidence = {name: said for name, said in self.evidence.items() if said[0].at >= old}
         self.power.keep_only(own.fencing.open, cluster.nodes)
         self.claims.keep_only(own.claims)
 

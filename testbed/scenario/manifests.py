@@ -49,10 +49,11 @@ def claim_of(pod: str) -> str:
     return f"{CLAIM}-{pod}"
 
 
-def blueprints(story: Story) -> list[Blueprint]:
+def blueprints(story: Story, address: str = "") -> list[Blueprint]:
+    """Each with an address of its own, or all with this one."""
     placed = [(name, row) for row in story.nodes for name in row.names]
     return [
-        Blueprint(name=name, zone=row.zone, address=f"10.0.{number >> 8}.{number & 255}", roles=_roles(row))
+        Blueprint(name=name, zone=row.zone, address=address or f"10.0.{number >> 8}.{number & 255}", roles=_roles(row))
         for number, (name, row) in enumerate(placed, 1)
     ]
 

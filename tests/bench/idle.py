@@ -16,7 +16,7 @@ from defib.config import Settings
 from defib.kube.http import connect
 from defib.kube.kinds import NODES
 from defib.kube.transport import Transport
-from defib.observe.cache import HEARTBEATS_NAME
+from defib.model.cluster import HEARTBEATS
 from defib.telemetry.metrics import Metrics
 from tests.bench.stages import tell
 
@@ -31,12 +31,12 @@ class Resting(Operator):
         super().__init__(transport, clock, Settings(), Metrics())
         self.heartbeats = 0
         self.listed = asyncio.Event()
-        self._to_list = {str(NODES), HEARTBEATS_NAME}
+        self._to_list = {str(NODES), HEARTBEATS}
 
     def changed(self, name: str) -> None: ...
 
     def heard(self, name: str, events: int, news: int) -> None:
-        if name == HEARTBEATS_NAME:
+        if name == HEARTBEATS:
             self.heartbeats += news
         super().heard(name, events, news)
 

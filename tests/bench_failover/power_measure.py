@@ -14,7 +14,7 @@ from testbed.programs import Programs
 from testbed.scenario.hollow_cluster import alone
 from tests.bench_failover.power_draws import Draw, Hardware, draws
 from tests.bench_failover.power_results import Cycle, Moment, PowerReport
-from tests.bench_failover.power_ward import PROFILE, PowerWard, new_machines, power_ward
+from tests.bench_failover.power_ward import PowerWard, new_machines, power_ward, profile_of
 from tests.bench_failover.power_ways import over_redfish
 
 RUNS = 50
@@ -24,6 +24,7 @@ class PowerPlan(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     runs: int = RUNS
     hardware: Hardware = Hardware()
+    is_fast: bool = False
 
     @property
     def draws(self) -> tuple[Draw, ...]:
@@ -31,7 +32,7 @@ class PowerPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def setting(self) -> str:
-        storage = PROFILE.storage
+        storage = profile_of(is_fast=self.is_fast).storage
         return (
             f"{self.hardware}; attaching and detaching take {storage.attach_seconds:g} to "
             f"{2 * storage.attach_seconds:g} s; everything else as Kubernetes has it by default"
@@ -42,7 +43,8 @@ async def measure_with_defib(
     programs: Programs, clock: Clock, plan: PowerPlan, say: Callable[[str], None]
 ) -> PowerReport:
     """On the control plane as it comes: the wait for an unmount is the one that is compiled in."""
-    async with ControlPlane(programs, PROFILE.settings(unmount_flag=False)) as cluster:
+    profile = profile_of(is_fast=plan.is_fast)
+    async with ControlPlane(programs, profile.settings(unmount_flag=False)) as cluster:
         await cluster.wait_for_namespace("default")
 
         async def line() -> Transport:
@@ -50,14 +52,21 @@ async def measure_with_defib(
 
         client, machines = Client(await line(), clock), new_machines(clock)
         try:
-            async with over_redfish(machines, clock) as way, power_ward(client, line, clock, machines, way) as ward:
+            async with (
+                over_redfish(machines, clock, is_fast=plan.is_fast) as way,
+                power_ward(client, line, clock, machines, way) as ward,
+            ):
                 cycles = await go_through(ward, plan, say)
         except BaseExceptionGroup as errors:
             raise alone(errors) from None
         finally:
             await client.close()
         return PowerReport(
-            kubernetes=await cluster.version(), setting=plan.setting, seed=plan.seed, cycles=tuple(cycles)
+            kubernetes=await cluster.version(),
+            setting=plan.setting,
+            seed=plan.seed,
+            cycles=tuple(cycles),
+            is_fast=plan.is_fast,
         )
 
 

@@ -2,17 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from math import ceil
+from math import ceil, inf
 from statistics import median
 
 import msgspec
 
 BOUND_SECONDS = 15.0
+FAST_MEDIAN_SECONDS, FAST_P95_SECONDS = 35.0, 45.0  # from the fault, with the fast path and the times of Kubernetes
 
 
 class Moment(Enum):
-    """In the order in which they come, counted from the verdict: the moment at which the remediation is there."""
+    """In the order in which they come. The verdict is there when the remediation is."""
 
+    VERDICT = "verdict"
     OFF = "power off"
     PROVED = "proved"
     FREED = "freed"
@@ -46,13 +48,23 @@ class PowerReport(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     cycles: tuple[Cycle, ...]
     bound_seconds: float = BOUND_SECONDS
+    is_fast: bool = False
+    """Counted from the fault, not from the verdict."""
 
 
 def broken_promises(report: PowerReport) -> list[str]:
     """A sentence for each run that is not good enough, and for none at all; empty when all is well."""
     if not report.cycles:
         return ["nothing was measured"]
-    return [sentence for cycle in report.cycles for sentence in _broken(cycle, report.bound_seconds)]
+    bound = inf if report.is_fast else report.bound_seconds
+    broken = [sentence for cycle in report.cycles for sentence in _broken(cycle, bound)]
+    return broken + (_too_late(report.cycles) if report.is_fast else [])
+
+
+def _too_late(cycles: Sequence[Cycle]) -> list[str]:
+    ran = [cycle.seconds.get(Moment.RUNNING, inf) for cycle in cycles]
+    found = (("p50", percentile(ran, 0.5), FAST_MEDIAN_SECONDS), ("p95", percentile(ran, 0.95), FAST_P95_SECONDS))
+    return [f"{name}: {took:.1f} s, which is not under {bound:g} s" for name, took, bound in found if took >= bound]
 
 
 def _broken(cycle: Cycle, bound: float) -> Iterator[str]:
@@ -81,7 +93,7 @@ def power_table(report: PowerReport) -> str:
     return "\n".join(
         (
             f"Defib with Redfish on Kubernetes {report.kubernetes}, {len(report.cycles)} runs, seed {report.seed}",
-            f"Seconds from the verdict; {report.setting}",
+            f"Seconds from the {'fault' if report.is_fast else 'verdict'}; {report.setting}",
             "",
             *(_line(row, widths) for row in rows),
             "",
@@ -94,6 +106,7 @@ def _rows(fault: str, cycles: Sequence[Cycle]) -> list[tuple[str, ...]]:
     corrupted = str(sum(len(cycle.corrupted) for cycle in cycles))
     sums = {
         "median": median,
+        "p95": lambda values: percentile(values, 0.95),
         "p99": lambda values: percentile(values, 0.99),
         "max": max,
     }
@@ -116,8 +129,9 @@ def _line(row: tuple[str, ...], widths: list[int]) -> str:
 
 def _verdict(report: PowerReport) -> Iterator[str]:
     broken = broken_promises(report)
-    promise = (
-        f"the database runs elsewhere in under {report.bound_seconds:g} s after the verdict, on a disk that is whole"
-    )
+    after = f"{report.bound_seconds:g} s after the verdict"
+    if report.is_fast:
+        after = f"{FAST_MEDIAN_SECONDS:g} s (p50) and {FAST_P95_SECONDS:g} s (p95) after the fault"
+    promise = f"the database runs elsewhere in under {after}, on a disk that is whole"
     yield f"{'NOT SO' if broken else 'So it is'}: {promise}"
     yield from (f"  {sentence}" for sentence in broken)

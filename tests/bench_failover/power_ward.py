@@ -6,7 +6,7 @@ silence that is noticed and the start of a machine, is short: it is not measured
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from defib.app import Operator
 from defib.clock import Clock
@@ -19,6 +19,7 @@ from defib.kube.client import Client
 from defib.kube.transport import Transport
 from defib.model.incident import Phase as IncidentPhase
 from defib.telemetry.metrics import Metrics
+from testbed.kubelets import LOOPBACK, kubelets
 from testbed.scenario.hollow_cluster import HollowCluster, alongside, hollow_cluster
 from testbed.scenario.log_book import LogBook
 from testbed.scenario.manifests import APP, NAMESPACES, Manifest, blueprints, manifest_of
@@ -72,7 +73,17 @@ PROFILE = Profile(
     ),
     storage=StorageTimers(provision_seconds=0.1, attach_seconds=0.5, detach_seconds=0.5),
 )
+FAST = Profile(
+    name="default",
+    nodes=NodeTimers(boot_seconds=8.0),  # heartbeats and patience as Kubernetes has them
+    storage=PROFILE.storage,
+)
 TEMPLATE = TemplateName("power")
+
+
+def profile_of(*, is_fast: bool) -> Profile:
+    return FAST if is_fast else PROFILE
+
 
 Connect = Callable[[], Awaitable[Transport]]
 
@@ -98,7 +109,13 @@ async def power_ward(
         budgets=(),
         steps=(),
     )
-    async with hollow_cluster(client, clock, PROFILE, blueprints(nodes), machines.values()) as cluster:
+    async with AsyncExitStack() as stack:
+        made = blueprints(nodes, LOOPBACK if way.tls is not None else "")
+        cluster = await stack.enter_async_context(
+            hollow_cluster(client, clock, profile_of(is_fast=way.is_fast), made, machines.values())
+        )
+        if way.tls is not None:
+            await stack.enter_async_context(kubelets(cluster.nodes.values(), way.tls))
         sight = Sight(client, clock, cluster.disks, NAMESPACE, LogBook(clock))
         operator = Operator(await connect(), clock, Settings(default_check="off"), Metrics(), way.drivers)
         try:
@@ -116,10 +133,12 @@ class PowerWard:
         self._clock = cluster.clock
         self._sight = sight
         self._machines = machines
+        self._is_fast = False
         self._watched: _Watched | None = None
         sight.listeners.append(self._look)
 
     async def arrange(self, way: Way) -> None:
+        self._is_fast = way.is_fast
         await self._reach("not all nodes were ready", self._nodes_are_well, ARRANGE_SECONDS)
         self._sight.remediation.follow_all()
         for made in _manifests(self._machines, way):
@@ -134,10 +153,12 @@ class PowerWard:
         machine, broken = self._machines[victim], self._broken_disks()
         machine.delays = Delays(off_seconds=draw.off_seconds, on_seconds=1.0)
         machine.bmc.suffer(Slow(draw.answer_seconds))
-        await asyncio.sleep(draw.after * PROFILE.nodes.renew_seconds)
+        await asyncio.sleep(draw.after * profile_of(is_fast=self._is_fast).nodes.renew_seconds)
         lost = {uid: pod for uid, pod in old.items() if pod.spec.node_name == victim}
         watched = self._watched = _Watched(self._sight, self._clock, machine, lost)
         self._strike(victim, draw.fault)
+        if self._is_fast:
+            watched.begin()
         await self._sight.until(lambda: Moment.RUNNING in watched.marks, LIMIT_SECONDS)
         await asyncio.sleep(LATE_WRITES_SECONDS)
         self._cluster.nodes[victim].heal()  # somebody mends the network; whatever hung has started anew
@@ -199,7 +220,8 @@ def _manifests(machines: dict[str, Machine], way: Way) -> list[Manifest]:
         secret.body["stringData"] |= way.trust
     template = {"metadata": {"name": TEMPLATE}, "spec": {"template": {"spec": {"power": way.power}}}}
     parts = (AtMostUnhealthy(amount=Amount("49%")), After(seconds=UNHEALTHY_AFTER), With(template=TEMPLATE))
-    check = {"metadata": {"name": "workers"}, "spec": check_spec(parts, NAMESPACE)}
+    spec = check_spec(parts, NAMESPACE) | ({"fastPath": {}} if way.is_fast else {})
+    check = {"metadata": {"name": "workers"}, "spec": spec}
     databases = [StatefulSetWithVolume(name=name, replicas=1, access=Access.RWO) for name in DATABASES]
     return [
         *secrets,
@@ -210,7 +232,7 @@ def _manifests(machines: dict[str, Machine], way: Way) -> list[Manifest]:
 
 
 class _Watched:
-    """A stopwatch on one failing node; it runs from the verdict on. With several databases the last one counts."""
+    """A stopwatch on one failing node; it runs from the verdict on, or earlier. With several databases the last one counts."""
 
     def __init__(self, sight: Sight, clock: Clock, machine: Machine, lost: dict[str, Pod]) -> None:
         self.marks: dict[Moment, float] = {}
@@ -220,20 +242,21 @@ class _Watched:
         self._lost = lost
         self._names = {pod.name for pod in lost.values()}
         self._apps = {pod.labels[APP] for pod in lost.values()}
-        self._verdict_at: float | None = None
+        self._begun_at: float | None = None
         machine.subscribe(self._power_changed)
 
     def mark(self, moment: Moment) -> None:
         """The first time counts."""
-        if self._verdict_at is not None:
-            self.marks.setdefault(moment, self._clock.monotonic() - self._verdict_at)
+        if self._begun_at is not None:
+            self.marks.setdefault(moment, self._clock.monotonic() - self._begun_at)
+
+    def begin(self) -> None:
+        self._begun_at = self._clock.monotonic()
 
     def look(self) -> None:
         victim = self._machine.name
-        if self._verdict_at is None:
-            if not self._sight.remediation.remedies(victim):
-                return
-            self._verdict_at = self._clock.monotonic()
+        if Moment.VERDICT not in self.marks and not self._hear_verdict():
+            return
         if not self._machine.is_on:
             self.mark(Moment.OFF)
         incident = self._sight.remediation.incident(victim)
@@ -249,6 +272,14 @@ class _Watched:
         if is_gone and all(any(map(is_ready, self._sight.pods(app))) for app in self._apps):
             self.mark(Moment.RUNNING)
 
+    def _hear_verdict(self) -> bool:
+        if not self._sight.remediation.remedies(self._machine.name):
+            return False
+        if self._begun_at is None:
+            self.begin()
+        self.mark(Moment.VERDICT)
+        return True
+
     def _power_changed(self, on: bool) -> None:
-        if not on:
+        if not on and Moment.VERDICT in self.marks:
             self.mark(Moment.OFF)

@@ -1,5 +1,6 @@
 """How Defib reaches the machines of the benchmark: over HTTPS, as in life, or in this process where time is virtual."""
 
+import asyncio
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Mapping
@@ -11,6 +12,7 @@ import msgspec
 from defib.clock import Clock
 from defib.hollow.machine import Machine
 from defib.hollow.power import HollowPower
+from defib.model.evidence import Says
 from defib.power.registry import Drivers
 from testbed.bmc.redfish import redfish
 from testbed.certificates import Authority
@@ -23,17 +25,22 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     power: dict[str, Any]
     trust: dict[str, str]
     drivers: Drivers
+    is_fast: bool = False  # by the fast path of the check, with heartbeats as Kubernetes has them
+    tls: ssl.SSLContext | None = None  # with which kubelets answer, where they can be asked
 
 
 @asynccontextmanager
-async def over_redfish(machines: Mapping[str, Machine], clock: Clock) -> AsyncIterator[Way]:
+async def over_redfish(machines: Mapping[str, Machine], clock: Clock, *, is_fast: bool = False) -> AsyncIterator[Way]:
     authority = Authority(clock.now())
-    async with redfish(machines.values(), tls=_serving(authority)) as addresses:
+    tls = _serving(authority)
+    async with redfish(machines.values(), tls=tls) as addresses:
         by_node = {name: {"address": address.url} for name, address in addresses.items()}
         yield Way(
             power={"driver": "redfish", "credentials": {"name": bmc_secret("{node}")}, "nodes": by_node},
             trust={"ca.crt": authority.pem.decode()},
             drivers=Drivers(clock),
+            tls=tls,
+            is_fast=is_fast,
         )
 
 
@@ -42,8 +49,18 @@ async def in_process(machines: Mapping[str, Machine], clock: Clock) -> AsyncIter
     yield Way(
         power={"driver": "hollow", "address": "{node}", "credentials": {"name": bmc_secret("{node}")}},
         trust={},
-        drivers=Drivers(clock, {"hollow": HollowPower(clock, machines)}),
+        drivers=Drivers(clock, {"hollow": HollowPower(clock, machines)}, asking=_nobody_answers),
     )
+
+
+async def _nobody_answers(address: str, port: int, within_seconds: float) -> tuple[Says, str]:
+    """Only who is ill is asked; there are no sockets where time is virtual."""
+    await asyncio.sleep(within_seconds)
+    return Says.SILENT, f"{address}:{port}"
+
+
+def a_certificate(clock: Clock) -> ssl.SSLContext:
+    return _serving(Authority(clock.now()))
 
 
 def _serving(authority: Authority) -> ssl.SSLContext:

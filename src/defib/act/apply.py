@@ -12,6 +12,7 @@ import msgspec
 from defib.act.accounts import keep_accounts
 from defib.act.defaults import add_default_check
 from defib.act.drains import see_to_drain
+from defib.act.evidence import gather_evidence
 from defib.act.fencing import (
     delete_attachment,
     delete_machine,
@@ -48,6 +49,7 @@ from defib.model.action import (
     DropIncident,
     EndRemediation,
     FreePod,
+    GatherEvidence,
     HoldLock,
     MarkRemediation,
     MovePod,
@@ -110,6 +112,8 @@ async def apply(means: Means, action: Action, mandate: Mandate) -> Outcome:  # n
             return await move_pod(means, action, mandate)
         case ReadClaim():
             return await read_claim(means, action)
+        case GatherEvidence():
+            return await gather_evidence(means, action)
         case AddDefaultCheck():
             return await add_default_check(means, action)
         case TakeTaintOff() | LetHostGo() | DropMember() | ReadMembers():

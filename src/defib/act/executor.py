@@ -40,6 +40,7 @@ from defib.model.action import (
     DeleteNode,
     EndRemediation,
     FreePod,
+    GatherEvidence,
     MovePod,
     ReadClaim,
     ReadPower,
@@ -62,7 +63,7 @@ UNTOLD_MAX = 1000
 TELLING_TRIES = 5
 NEWS_SECONDS = 1.0
 # Nobody decides by what these leave behind, so whoever comes next need not wait for them.
-HARMLESS = ReadPower | CheckPower | ReadClaim | ReadMembers | TellEvent | AccountAction
+HARMLESS = ReadPower | CheckPower | ReadClaim | ReadMembers | GatherEvidence | TellEvent | AccountAction
 HELD_BY_THE_BRAKE = (
     StartRemediation
     | MovePod

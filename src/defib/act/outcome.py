@@ -2,6 +2,7 @@
 
 import msgspec
 
+from defib.model.evidence import Evidence
 from defib.model.leftover import MembersSeen
 from defib.model.meta import Resource
 from defib.model.power import FenceCheck, Reading, Sent
@@ -68,6 +69,12 @@ class MembersRead(msgspec.Struct, frozen=True):
     seen: MembersSeen
 
 
+class EvidenceGathered(msgspec.Struct, frozen=True):
+    """A silent node was asked after."""
+
+    evidence: tuple[Evidence, ...]
+
+
 class Failed(msgspec.Struct, frozen=True):
     """It did not work. `may_pass`: a lost answer or a busy server, where the very same may work a moment later."""
 
@@ -78,5 +85,16 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 Outcome = (
-    Done | Stale | Held | Taken | Withheld | PowerRead | PowerSwitched | PowerChecked | ClaimRead | MembersRead | Failed
+    Done
+    | Stale
+    | Held
+    | Taken
+    | Withheld
+    | PowerRead
+    | PowerSwitched
+    | PowerChecked
+    | ClaimRead
+    | MembersRead
+    | EvidenceGathered
+    | Failed
 )

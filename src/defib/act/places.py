@@ -10,6 +10,7 @@ from defib.model.action import (
     DeleteAttachment,
     EndRemediation,
     FreePod,
+    GatherEvidence,
     MovePod,
     ReadPower,
     StartRemediation,
@@ -24,6 +25,7 @@ _RANKS: dict[type[Action], int] = {
     StartRemediation: 0,
     EndRemediation: 0,
     SwitchPower: 0,
+    GatherEvidence: 0,
     WriteStatus: 2,
     MovePod: 3,
     FreePod: 3,
@@ -40,7 +42,7 @@ _RANKS: dict[type[Action], int] = {
 }
 _RANK_OF_OTHERS = 1
 ACCOUNTS_AT_ONCE = 4
-_HANGING = StartRemediation | MovePod | PodStep | SwitchPower | ReadPower | CheckPower
+_HANGING = StartRemediation | MovePod | PodStep | SwitchPower | ReadPower | CheckPower | GatherEvidence
 
 
 class Places:

@@ -14,9 +14,10 @@ from defib.act.metal3 import Metal3
 from defib.act.outcome import Failed, Outcome, PowerChecked, PowerRead, PowerSwitched, Stale, Withheld
 from defib.kube.client import Merge
 from defib.kube.errors import Conflict, KubeError, NotFound
-from defib.kube.kinds import NODE_INCIDENTS, NODES, SECRETS
+from defib.kube.kinds import LEASES, NODE_INCIDENTS, NODES, SECRETS
 from defib.model import medik8s
 from defib.model.action import CheckPower, ReadPower, SwitchPower
+from defib.model.cluster import HEARTBEAT_NAMESPACE
 from defib.model.mandate import Mandate
 from defib.model.meta import Unstructured
 from defib.model.metal3 import why_no_way
@@ -83,11 +84,17 @@ async def _why_not(means: Means, action: SwitchPower) -> str:
     node = await means.live(NODES.at(action.node))
     if node is not None and node.uid != action.node_uid:
         return f"node {action.node} is another one now"
-    return (
-        f"node {action.node} is ready again"
-        if action.unless_ready and node is not None and node.ready == "True"
-        else ""
-    )
+    if not action.unless_ready or node is None or node.ready != "True" or await is_unheard(means, action):
+        return ""
+    return f"node {action.node} is ready again"
+
+
+async def is_unheard(means: Means, action: SwitchPower) -> bool:
+    """Whether its conditions are older than its silence."""
+    if action.silent_since is None:
+        return False
+    lease = await means.live(LEASES.at(action.node, HEARTBEAT_NAMESPACE))
+    return lease is not None and lease.spec.renew_time == action.silent_since
 
 
 def _withdrawn(action: SwitchPower, item: Unstructured) -> str:

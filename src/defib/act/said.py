@@ -5,6 +5,7 @@ import structlog
 from defib.act.outcome import (
     ClaimRead,
     Done,
+    EvidenceGathered,
     Failed,
     Held,
     MembersRead,
@@ -63,7 +64,7 @@ def why_again(outcome: Outcome) -> str:
 
 def _why(outcome: Outcome) -> str:
     match outcome:
-        case Done() | PowerRead() | PowerSwitched() | PowerChecked() | ClaimRead() | MembersRead():
+        case Done() | PowerRead() | PowerSwitched() | PowerChecked() | ClaimRead() | MembersRead() | EvidenceGathered():
             return ""
         case Held(by):
             return f"its lock is held by {by}"

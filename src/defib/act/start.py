@@ -5,16 +5,18 @@ from typing import Any
 import structlog
 
 from defib.act.locks import Locked, give_back, take_lock
-from defib.act.means import REQUEST_SECONDS, Means
+from defib.act.means import REQUEST_SECONDS, Means, side_by_side
 from defib.act.outcome import Done, Held, Outcome, Stale, Taken, Withheld
 from defib.kube.errors import AlreadyExists, NotFound, Refused, ServerFailed, Unreachable
-from defib.kube.kinds import NODES, Ref, metadata_only
+from defib.kube.kinds import LEASES, NODES, Ref, metadata_only
 from defib.model import medik8s
 from defib.model.action import StartRemediation
+from defib.model.cluster import HEARTBEAT_NAMESPACE
 from defib.model.mandate import Mandate
 from defib.model.meta import Unstructured
 from defib.model.node import Node
 from defib.model.remediation import Remediation, read_remediation
+from defib.model.target import HEARTBEAT, Because
 
 log = structlog.get_logger("act")
 
@@ -27,8 +29,8 @@ async def start_remediation(means: Means, action: StartRemediation, mandate: Man
     if ref is None:
         return Stale(f"{action.kind} has another scope now")
     body = await _with_machine(means, action) if action.machine else action.body
-    node = await means.live(NODES.at(action.node))
-    if why := why_not_now(node, action):
+    node, why = await side_by_side(means.live(NODES.at(action.node)), why_heard(means, action))
+    if why := why or why_not_now(node, action):
         return Stale(why)
     if why := means.forbids_start(mandate):
         return Withheld(why)
@@ -47,6 +49,16 @@ async def start_remediation(means: Means, action: StartRemediation, mandate: Man
     return outcome
 
 
+async def why_heard(means: Means, action: StartRemediation) -> str:
+    """Of a node that has fallen silent: that it has been heard since; empty when it has not, or was never asked."""
+    if action.because.type != HEARTBEAT:
+        return ""
+    lease = await means.live(LEASES.at(action.node, HEARTBEAT_NAMESPACE))
+    if lease is None:
+        return f"node {action.node} has no heartbeat any more"
+    return "" if lease.spec.renew_time == action.because.since else f"node {action.node} was heard again"
+
+
 def why_not_now(node: Node | None, action: StartRemediation) -> str:
     """What has changed since this was decided; empty when nothing has."""
     if node is None:
@@ -55,12 +67,15 @@ def why_not_now(node: Node | None, action: StartRemediation) -> str:
         return f"node {action.node} is another one now"
     if node.labels.get(medik8s.EXCLUDED) == "true":
         return f"node {action.node} is excluded from remediation"
-    because = action.because
+    return "" if action.because.type == HEARTBEAT else _why_changed(node, action.because)
+
+
+def _why_changed(node: Node, because: Because) -> str:
     shown = node.condition(because.type)
     if shown is None or shown.status != because.status:
-        return f"{because.type} of node {action.node} is {shown.status if shown else 'gone'}, not {because.status}"
+        return f"{because.type} of node {node.name} is {shown.status if shown else 'gone'}, not {because.status}"
     if because.since is not None and shown.last_transition_time != because.since:
-        return f"{because.type} of node {action.node} has changed in between"
+        return f"{because.type} of node {node.name} has changed in between"
     return ""
 
 

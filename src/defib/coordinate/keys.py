@@ -22,6 +22,7 @@ from defib.model.action import (
     DropIncident,
     EndRemediation,
     FreePod,
+    GatherEvidence,
     HoldLock,
     MarkRemediation,
     MovePod,
@@ -52,6 +53,7 @@ ADMITTED = (
     | MachineAction
     | AddDefaultCheck
     | CheckPower
+    | GatherEvidence
     | LetHostGo
     | ReadMembers
     | DropMember

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
+from defib.decide.suspicion import Suspicion
 from defib.model.cluster import Cluster
 from defib.model.node import Node
 
@@ -12,6 +13,8 @@ from defib.model.node import Node
 class What(StrEnum):
     JOINED = "joined"
     LEFT = "left"
+    SILENT = "silent"
+    HEARD = "heard again"
     NOT_READY = "not ready"
     READY = "ready"
     REBOOTED = "rebooted"
@@ -36,6 +39,21 @@ class Change(msgspec.Struct, frozen=True):
 def changes(before: Cluster, after: Cluster) -> tuple[Change, ...]:
     """Sorted by node, so that the same two looks always tell the same story."""
     return (*_sight(before, after), *_unread(before, after), *_nodes(before, after))
+
+
+def silences(before: Suspicion, after: Suspicion, cluster: Cluster) -> Iterator[Change]:
+    """Of nodes that Kubernetes calls ready: of all others, more is told."""
+    ready = {name for name in before.silent.keys() ^ after.silent.keys() if _is_ready(cluster.nodes.get(name))}
+    for name in sorted(ready & after.silent.keys()):
+        pulse = after.silent[name]
+        seconds = cluster.now.timestamp() - pulse.heard
+        yield Change(name, What.SILENT, f"no heartbeat for {seconds:.0f} s, where one comes every {pulse.every:.0f} s")
+    for name in sorted(ready - after.silent.keys()):
+        yield Change(name, What.HEARD)
+
+
+def _is_ready(node: Node | None) -> bool:
+    return node is not None and node.ready == "True"
 
 
 def _sight(before: Cluster, after: Cluster) -> Iterator[Change]:

@@ -7,6 +7,7 @@ import msgspec
 
 from defib.decide.admission import Ledger, Taken
 from defib.decide.census import Census, trouble_of
+from defib.decide.fast_path import NO_HASTE, Haste, hasten
 from defib.decide.gates import check_gates, disabled_gate, is_below_threshold, upgrade_of
 from defib.decide.ground import Ground
 from defib.decide.machine_checks import conflict, spares_terminating, unasked
@@ -14,6 +15,7 @@ from defib.decide.news import ended, news
 from defib.decide.recovery import plan_gone, plan_recovering, plan_unreadable, tidy_up
 from defib.decide.status import Standing, broken_status, patch_for, status_of
 from defib.decide.storm import storm
+from defib.decide.suspicion import Suspicion
 from defib.decide.templates import LOOKING, Disabled, shows_what_was_begun, why_unusable
 from defib.decide.topology import unsupported
 from defib.decide.unhealthy import Ill, NodePlan, plan_suspect, plan_unhealthy, plan_unselected
@@ -21,7 +23,7 @@ from defib.decide.view import View, classify, look
 from defib.model.action import Action, TellEvent, WriteStatus, to_start
 from defib.model.health_check import Broken, Check, CheckStatus, KindRef, Mode, NodeHealthCheck
 from defib.model.reasons import EventReason
-from defib.model.verdict import Gate, Verdict
+from defib.model.verdict import Gate, State, Verdict
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +49,7 @@ class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
     gates: tuple[Gate, ...] = ()
     verdicts: Mapping[str, Verdict] = {}
     census: Census | None = None
+    haste: Haste = NO_HASTE
     wake_at: datetime | None = None
 
     @property
@@ -89,6 +92,7 @@ class Sharing(msgspec.Struct, frozen=True, kw_only=True):
     ground: Ground
     censuses: Mapping[str, Census]
     taken: Taken
+    suspicion: Suspicion
 
 
 def plan_check(known: Known, check: Check, sharing: Sharing) -> CheckPlan:
@@ -99,7 +103,8 @@ def plan_check(known: Known, check: Check, sharing: Sharing) -> CheckPlan:
         return CheckPlan(known=known, status=known.status, gates=(disabled_gate(disabled),), census=census)
     if disabled is not None and not shows_what_was_begun(check, ground):
         return msgspec.structs.replace(_plan_idle(known, disabled, ground.now), census=census)
-    health = classify(census, ground.now, spare_terminating=spares_terminating(ground.cluster))
+    haste = hasten(check, census, ground, sharing.suspicion)
+    health = classify(census, ground.now, haste.troubles, spare_terminating=spares_terminating(ground.cluster))
     view = look(check, known.status, ground, census, health)
     upgrade = upgrade_of(view)
     weather = storm(check.storm_cooldown, view.status, too_many=is_below_threshold(view), now=view.now)
@@ -108,14 +113,15 @@ def plan_check(known: Known, check: Check, sharing: Sharing) -> CheckPlan:
     )
     plans = _plan_nodes(view, standing, Ledger(view, sharing.taken))
     after = status_of(view, standing, {name: plan.entry for name, plan in plans.items() if plan.entry is not None})
-    moments = [*(plan.wake_at for plan in plans.values()), weather.calms_until, upgrade.changes_at]
+    moments = [*(plan.wake_at for plan in plans.values()), weather.calms_until, upgrade.changes_at, haste.wake_at]
     return CheckPlan(
         known=known,
         status=after,
-        actions=(*_deeds(view, plans, sharing), *_status_write(view, known, after)),
+        actions=(*_deeds(view, plans, sharing), *_status_write(view, known, after), *haste.asks),
         gates=standing.gates.all,
-        verdicts={name: plan.verdict for name, plan in plans.items()},
+        verdicts=_asked_after(check, haste) | {name: plan.verdict for name, plan in plans.items()},
         census=census,
+        haste=haste,
         wake_at=min((moment for moment in moments if moment is not None), default=None),
     )
 
@@ -136,6 +142,20 @@ def _plan_nodes(view: View, standing: Standing, ledger: Ledger) -> dict[str, Nod
         if name not in plans:
             plans[name] = _leftover(view, standing, name)
     return plans
+
+
+def _asked_after(check: Check, haste: Haste) -> dict[str, Verdict]:
+    """Of those that are silent and not yet ill."""
+    return {
+        name: Verdict(
+            node=name,
+            check=check.name,
+            state=State.SUSPECT,
+            reason=thought.row.conclusion,
+            message=f"no heartbeat comes; {thought.message}",
+        )
+        for name, thought in haste.thoughts.items()
+    }
 
 
 def _leftover(view: View, standing: Standing, name: str) -> NodePlan:

@@ -70,3 +70,8 @@ def release(node: str, lease: Lease) -> ReleaseLock:
 def stamp(moment: datetime) -> str:
     """As Kubernetes writes times: whole seconds, UTC."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def stamp_exactly(moment: datetime) -> str:
+    """With microseconds, as Leases have them."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -13,6 +13,7 @@ from defib.decide.reading import read_check, read_status
 from defib.decide.recovery import orphaned_locks
 from defib.decide.rules import Rules
 from defib.decide.status import UPGRADING
+from defib.decide.suspicion import NOBODY, Suspicion, suspect
 from defib.decide.upgrade import upgrades
 from defib.model import medik8s
 from defib.model.action import Action
@@ -26,7 +27,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     actions: tuple[Action, ...] = ()
     wake_at: datetime | None = None
     checks: Mapping[str, CheckPlan] = {}
+    suspicion: Suspicion = NOBODY
     begun: Mapping[str, ByNode] = {}  # the remediations that are there, by check and node
+
+    @property
+    def asked_after(self) -> dict[str, datetime]:
+        """The silent nodes of which somebody wants to know more at once, and since when they are."""
+        return {name: one.since for plan in self.checks.values() for name, one in plan.haste.thoughts.items()}
 
 
 NOTHING = Plan()
@@ -49,21 +56,25 @@ def decide(cluster: Cluster, rules: Rules, before: Plan = NOTHING) -> Plan:
     if not is_calm or any(one.status.is_true(UPGRADING) for one in known.values()):
         signals = upgrades(cluster, rules.upgrade_signals, rules.namespace)
         ground = msgspec.structs.replace(ground, signals=signals)
-    sharing = Sharing(ground=ground, censuses=censuses, taken=Taken(ground))
+    suspicion = suspect(cluster, before.suspicion)
+    sharing = Sharing(ground=ground, censuses=censuses, taken=Taken(ground), suspicion=suspicion)
     checks: dict[str, CheckPlan] = {}
     for name, one in known.items():
         if isinstance(one.check, Broken):
             checks[name] = plan_broken(one, one.check, cluster.now)
         else:
             checks[name] = plan_check(one, one.check, sharing)
-    moments = [plan.wake_at for plan in checks.values() if plan.wake_at is not None]
+    is_hasty = any(isinstance(one.check, Check) and one.check.fast_path for one in known.values())
+    # Where nobody is in a hurry, silence is noticed when there is another reason to look.
+    moments = (suspicion.wake_at if is_hasty else None, *(plan.wake_at for plan in checks.values()))
     return Plan(
         actions=(
             *(action for plan in checks.values() for action in plan.actions),
             *orphaned_locks(ground, known.keys()),
         ),
-        wake_at=min(moments, default=None),
+        wake_at=min((moment for moment in moments if moment is not None), default=None),
         checks=checks,
+        suspicion=suspicion,
         begun=ground.by_check,
     )
 

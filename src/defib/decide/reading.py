@@ -9,15 +9,17 @@ from datetime import timedelta
 
 from defib.decide.field import Field, Problems, Word, refuse_repeats
 from defib.decide.salvage import salvage
-from defib.model import medik8s
+from defib.model import medik8s, power_cycle
 from defib.model.amount import Amount, read_amount
 from defib.model.duration import read_duration, say
+from defib.model.evidence import Source
 from defib.model.health_check import (
     DEFAULT_MAX_UNHEALTHY,
     Broken,
     Check,
     CheckStatus,
     Domain,
+    FastPath,
     Guards,
     KindRef,
     Mode,
@@ -40,12 +42,14 @@ SHORTEST_TIMEOUT = timedelta(seconds=60)
 SHORTEST_PERIOD = timedelta(seconds=1)
 RATE_LIMIT_MAX = 1000
 FLAP_DAMPING_MAX = 100
+MISSED_LEAST, MISSED_MOST = 2, 10
 INT32_MAX = 2**31 - 1
 
 _DEFAULT_CONDITIONS = tuple(
     UnhealthyCondition("Ready", status, timedelta(seconds=300)) for status in ("False", "Unknown")
 )
 
+ASKED = (Source.KUBELET.value, Source.POWER.value)  # who can be asked for; the heartbeat is read in any case
 _LOWER = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _DOMAIN = rf"{_LOWER}(?:\.{_LOWER})*"
 _LABEL = "[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
@@ -67,6 +71,8 @@ OPERATOR = Word(f"one of {', '.join(OPERATORS)}", re.compile("|".join(OPERATORS)
 MODE = Word(f"one of {', '.join(Mode)}", re.compile("|".join(Mode)), 9)
 CONDITION_TYPE = Word("the type of a node's condition", re.compile(".+", re.DOTALL), 316)
 CONDITION_STATUS = Word("the status of a node's condition", re.compile(".+", re.DOTALL), 64)
+EVIDENCE = Word(f"one of {', '.join(ASKED)}", re.compile("|".join(ASKED)), 9)
+PROOF = Word("A: so far only a machine that was read as off can be proved to be down that quickly", re.compile("A"), 1)
 PAUSE_REQUEST = Word("a reason", re.compile(".*", re.DOTALL), 1024)
 
 
@@ -113,6 +119,7 @@ def _check(item: NodeHealthCheck, spec: Field) -> Check:
         healthy_delay=_optional_length(spec["healthyDelay"], least=None),
         mode=_mode(spec["mode"]),
         guards=_guards(spec["guards"]),
+        fast_path=_fast_path(spec["fastPath"], steps),
     )
 
 
@@ -263,6 +270,25 @@ def _guards(field: Field) -> Guards:
         always_allow_one=field["alwaysAllowOne"].flag(),
         rate_limit=_rate(field["rateLimit"], RATE_LIMIT_MAX, "per"),
         flap_damping=_rate(field["flapDamping"], FLAP_DAMPING_MAX, "within"),
+    )
+
+
+def _fast_path(field: Field, steps: tuple[Step, ...]) -> FastPath | None:
+    if not field.is_given or not field.is_a(dict):
+        return None
+    if steps and steps[0].template.kind.name != power_cycle.TEMPLATE.name:
+        field.wrong(
+            f"needs a {power_cycle.TEMPLATE.name} as the first remediation: nothing else proves that a machine is off"
+        )
+    usual, missed = FastPath(), field["missedHeartbeats"]
+    entries = field["evidence"].entries(len(ASKED))
+    named = [entry.text(EVIDENCE) for entry in entries]
+    refuse_repeats(entries, [name or None for name in named])
+    proof = field["proof"].text(PROOF) if field["proof"].is_given else usual.proof
+    return FastPath(
+        missed=(missed.whole(MISSED_LEAST, MISSED_MOST) or usual.missed) if missed.is_given else usual.missed,
+        evidence=tuple(Source(name) for name in named if name) if field["evidence"].is_given else usual.evidence,
+        proof=proof or usual.proof,
     )
 
 

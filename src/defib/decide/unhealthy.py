@@ -7,7 +7,7 @@ import msgspec
 from defib.decide.admission import Ledger, node_gates
 from defib.decide.census import Trouble
 from defib.decide.course import Course, Turn, course_of, has_begun, lock_length, time_for
-from defib.decide.entries import mark, release, stamp, started
+from defib.decide.entries import mark, release, stamp, stamp_exactly, started
 from defib.decide.gates import CheckGates, first_closed
 from defib.decide.rules import INSTANT, LOCK_SLACK, LOOK_AGAIN, OLD_AFTER
 from defib.decide.stuck import STUCK, leaving
@@ -18,7 +18,8 @@ from defib.model.action import Action, HoldLock, MarkRemediation, StartRemediati
 from defib.model.health_check import UnhealthyNode
 from defib.model.lock import Claim, ends_at, held_by_another, is_held
 from defib.model.node import Lease, Node
-from defib.model.remediation import Remediation
+from defib.model.remediation import SILENT_SINCE, Remediation
+from defib.model.target import HEARTBEAT
 from defib.model.verdict import Gate, State, Verdict
 
 
@@ -174,14 +175,17 @@ def _creation(ill: Ill, course: Course) -> StartRemediation:
     ref = course.step.template
     item = ill.view.ground.template(ref.kind, ref.key)
     assert item is not None, "a check whose template is missing is disabled, and starts nothing"
+    body, because = remediation_from(course.step, item, ill.view.check, ill.node), ill.trouble.because
+    if because.type == HEARTBEAT and because.since is not None:
+        body["metadata"]["annotations"][SILENT_SINCE] = stamp_exactly(because.since)
     return StartRemediation(
         check=ill.view.check.name,
         node=ill.name,
         node_uid=ill.node.uid,
-        because=ill.trouble.because,
+        because=because,
         kind=ref.makes,
         namespace=ref.namespace,
-        body=remediation_from(course.step, item, ill.view.check, ill.node),
+        body=body,
         claim=ill.claim(lock_length(course.step)),
         machine=machine_of(ill.node, ref),
     )

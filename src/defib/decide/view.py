@@ -53,12 +53,13 @@ class Health(msgspec.Struct, frozen=True):
     suspect: Mapping[str, Trouble]
 
 
-def classify(census: Census, now: datetime, *, spare_terminating: bool) -> Health:
-    """`spare_terminating`: nodes with a Terminating condition are a MachineHealthCheck's."""
+def classify(census: Census, now: datetime, quick: Mapping[str, Trouble], *, spare_terminating: bool) -> Health:
+    """`quick`: troubles that no condition shows yet. `spare_terminating`: such nodes are a MachineHealthCheck's."""
     unhealthy: dict[str, Trouble] = {}
     suspect: dict[str, Trouble] = {}
-    for name in sorted(census.troubled):
-        trouble = census.troubled[name]
+    troubled = {**census.troubled, **quick} if quick else census.troubled
+    for name in sorted(troubled):
+        trouble = troubled[name]
         if not trouble.is_unhealthy(now):
             suspect[name] = trouble
         elif not (spare_terminating and census.nodes[name].condition("Terminating") is not None):

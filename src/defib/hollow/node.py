@@ -26,6 +26,7 @@ from defib.hollow.view import View
 class HollowNode:
     def __init__(self, site: Site, view: View, blueprint: Blueprint, machine: Machine, number: int) -> None:
         self.name = blueprint.name
+        self.address = blueprint.address
         self.machine = machine
         self._site = site
         self._view = view
@@ -106,6 +107,10 @@ class HollowNode:
         """As a problem detector would, or the kubelet itself where it is one of its own; posted at once."""
         self._state.conditions[kind] = Says(status=status, reason=reason, message=message)
         self._heart.post_soon()
+
+    @property
+    def kubelet_port(self) -> int:
+        return self._state.kubelet_port
 
     def set_kubelet_port(self, port: int) -> None:
         """Where its kubelet can be asked for its health; the node's status says so."""

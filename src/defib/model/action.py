@@ -9,6 +9,7 @@ from defib.model.account_action import AccountAction
 from defib.model.drain_action import DrainAction
 from defib.model.event import CHECK as CHECK  # noqa: PLC0414  what most events are about
 from defib.model.event import TellEvent as TellEvent  # noqa: PLC0414  one of all actions
+from defib.model.evidence import GatherEvidence as GatherEvidence  # noqa: PLC0414  one of them
 from defib.model.health_check import KindRef, TemplateRef
 from defib.model.leftover import LeftoverAction
 from defib.model.lock import Claim
@@ -201,6 +202,9 @@ class SwitchPower(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     cause: Target
     unless_ready: bool = False
+    silent_since: datetime | None = (
+        None  # while its heartbeat is that old, it is not ready, whatever its conditions say
+    )
     marker: str = ""  # an annotation that `cause` must still have
     after: datetime | None = None  # when the same was last sent, to no effect
 
@@ -370,4 +374,5 @@ Action = (
     | DrainAction
     | AccountAction
     | AddDefaultCheck
+    | GatherEvidence
 )

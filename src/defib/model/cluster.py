@@ -9,6 +9,7 @@ import msgspec
 
 from defib.model.action import Action
 from defib.model.config_map import ConfigMap
+from defib.model.evidence import Evidence
 from defib.model.failure import Failure
 from defib.model.health_check import KindRef
 from defib.model.incident import INCIDENTS, NodeIncident
@@ -16,10 +17,12 @@ from defib.model.leftover import MembersSeen
 from defib.model.meta import Resource, Unstructured
 from defib.model.node import Lease, Node
 from defib.model.power import FenceCheck, PowerSeen
+from defib.model.pulse import Pulse
 
 R = TypeVar("R", bound=Resource)
 
 HEARTBEAT_NAMESPACE = "kube-node-lease"
+HEARTBEATS = "heartbeats"  # by which name we speak of them
 CONFIG_MAPS = "configmaps"
 
 
@@ -66,6 +69,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime
     nodes: Mapping[str, Node] = {}
     heartbeats: Mapping[str, Lease] = {}
+    pulses: Mapping[str, Pulse] = {}  # by node, when we heard of it last and in which rhythm
     others: Mapping[str, Mapping[str, Resource]] = {}
     blind: tuple[Blindness, ...] = ()
     absent: Mapping[str, str] = {}  # kinds we can do without that are missing or forbidden, and the server's words
@@ -77,6 +81,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     failures: Mapping[str, Failure] = {}  # by the key of an action
     power: Mapping[str, PowerSeen] = {}  # by the UID of an incident
     fences: Mapping[str, FenceCheck] = {}  # by node, when its power was last tried
+    evidence: Mapping[str, tuple[Evidence, ...]] = {}  # by node, of those that have fallen silent
     claims: Mapping[str, frozenset[str]] = {}  # access modes of claims that somebody had to know, by namespace/name
     members: MembersSeen | None = None  # of replicas that share the work; None while nobody has looked
     server: tuple[int, int] = (0, 0)  # the API server's version; zero when nobody has asked

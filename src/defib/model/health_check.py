@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from defib.model.amount import Amount
+from defib.model.evidence import Source
 from defib.model.meta import Resource, Wire
 from defib.model.selector import EVERYTHING, Selector
 
@@ -99,6 +100,14 @@ class Guards(msgspec.Struct, frozen=True, kw_only=True):
     flap_damping: Rate | None = None
 
 
+class FastPath(msgspec.Struct, frozen=True, kw_only=True):
+    """How silent a node must be, and who must have spoken, for it to be unhealthy before Kubernetes says so."""
+
+    missed: int = 2  # renewals of its heartbeat
+    evidence: tuple[Source, ...] = (Source.KUBELET, Source.POWER)
+    proof: str = "A"  # the grade that is awaited before anything of it is freed
+
+
 class Check(msgspec.Struct, frozen=True, kw_only=True):
     """A NodeHealthCheck that makes sense."""
 
@@ -119,6 +128,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     healthy_delay: timedelta | None = None
     mode: Mode = Mode.AUTOMATIC
     guards: Guards = Guards()
+    fast_path: FastPath | None = None
 
     def fewest_healthy(self, total: int) -> int:
         """Below so many healthy nodes, nothing new is remediated."""

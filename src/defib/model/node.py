@@ -48,6 +48,8 @@ class NodeSpec(Wire, frozen=True):
 class NodeInfo(Wire, frozen=True):
     boot_id: str = msgspec.field(default="", name="bootID")
     kubelet_version: str = ""
+    kernel_version: str = ""
+    os_image: str = ""
 
 
 class NodeStatus(Wire, frozen=True):

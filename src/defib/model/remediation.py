@@ -8,6 +8,8 @@ from defib.model import medik8s
 from defib.model.health_check import KindRef
 from defib.model.meta import Unstructured
 
+SILENT_SINCE = "defib.dev/silent-since"  # on what the fast path began: which renewal of its heartbeat was the last
+
 
 class Remediation(msgspec.Struct, frozen=True, kw_only=True):
     """What we read of it. `owner` is the NodeHealthCheck that made it, if one did."""

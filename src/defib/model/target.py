@@ -6,9 +6,14 @@ import msgspec
 
 from defib.model.health_check import KindRef
 
+HEARTBEAT, MISSED = "Heartbeat", "Missed"  # as if it were a condition: two renewals or more are missing
+
 
 class Because(msgspec.Struct, frozen=True):
-    """The node condition that made a node unhealthy. Whoever acts on it looks whether it is still so."""
+    """The node condition that made a node unhealthy. Whoever acts on it looks whether it is still so.
+
+    Of a missed heartbeat, `since` is when the node renewed it last, by its own clock.
+    """
 
     type: str
     status: str

@@ -8,17 +8,16 @@ import structlog
 
 from defib.clock import Clock
 from defib.kube.client import EVERYTHING, Client, Scope
-from defib.kube.kinds import LEASES, NODES, Kind, R
-from defib.model.cluster import HEARTBEAT_NAMESPACE, Blindness, Cluster, Unread
-from defib.model.node import Lease, Node
+from defib.kube.kinds import NODES, Kind, R
+from defib.model.cluster import HEARTBEAT_NAMESPACE, HEARTBEATS, Blindness, Cluster, Unread
+from defib.model.node import Node
+from defib.observe.pulses import HeartbeatShelf
 from defib.observe.shelf import Absence, Shelf
 from defib.observe.watch import Patience, Watcher, Witness
 
 log = structlog.get_logger("observe")
 
-HEARTBEATS_NAME = "heartbeats"
 LOCKS_NAME = "locks"
-HEARTBEATS = Scope(namespace=HEARTBEAT_NAMESPACE)
 NOT_SEEN_AGAIN = "not seen again since we began to lead"
 NAMED_MAX = 10  # in one line of the log; each remediation follows the pods of its node
 
@@ -32,7 +31,7 @@ class Cache:
         self._witness = witness
         self._patience = patience
         self._nodes: Shelf[Node] = Shelf(NODES, since=clock.now())
-        self._heartbeats: Shelf[Lease] = Shelf(LEASES, HEARTBEATS, since=clock.now(), name=HEARTBEATS_NAME)
+        self._heartbeats = HeartbeatShelf(Scope(namespace=HEARTBEAT_NAMESPACE), clock, HEARTBEATS)
         self._others: dict[str, Shelf[Any]] = {}
         self._tasks: dict[str, asyncio.Task[NoReturn]] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -148,6 +147,7 @@ class Cache:
             now=now,
             nodes=self._nodes.objects,
             heartbeats=self._heartbeats.objects,
+            pulses=self._heartbeats.pulses,
             locks=objects.pop(LOCKS_NAME, {}),
             others=objects,
             blind=tuple(

@@ -11,6 +11,7 @@ import msgspec
 
 from defib.clock import Clock
 from defib.power.base import Driver
+from defib.power.kubelet import AskKubelet, ask_kubelet
 
 GROUP = "defib.power"
 
@@ -22,11 +23,22 @@ class Unavailable(msgspec.Struct, frozen=True):
 
 
 class Drivers:
-    """`given` are drivers that somebody has made already, such as those of hollow machines."""
+    """`given` are drivers that somebody has made already, such as those of hollow machines.
 
-    def __init__(self, clock: Clock, given: Mapping[str, Driver] | None = None, *, group: str = GROUP) -> None:
+    `ask_kubelet` is the one way to a machine besides its power: whether anybody answers there.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        given: Mapping[str, Driver] | None = None,
+        *,
+        group: str = GROUP,
+        asking: AskKubelet = ask_kubelet,
+    ) -> None:
         self._clock = clock
         self._group = group
+        self.ask_kubelet = asking
         self._loaded: dict[str, Driver] = dict(given or {})
         self._one_at_a_time = asyncio.Lock()
 

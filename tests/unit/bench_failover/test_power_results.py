@@ -15,7 +15,8 @@ from tests.bench_failover.power_results import (
 
 def a_cycle(run: int = 1, fault: str = "hung", corrupted: tuple[str, ...] = (), **seconds: float) -> Cycle:
     """Moments by their names in the enum; without any, a good run."""
-    took = seconds or {"off": 2.0, "proved": 3.0, "freed": 4.5, "attached": 5.5, "running": 6.5, "back": 12.0}
+    good = {"off": 2.0, "proved": 3.0, "freed": 4.5, "attached": 5.5, "running": 6.5, "back": 12.0}
+    took = {"verdict": 0.0} | (seconds or good)
     return Cycle(
         run=run,
         fault=fault,
@@ -77,16 +78,19 @@ def test_the_table_sums_up_by_fault_and_says_whether_the_promise_is_kept() -> No
         "Defib with Redfish on Kubernetes v1.37.1, 3 runs, seed 7",
         "Seconds from the verdict; fast machines",
         "",
-        "fault  runs          power off  proved  freed  attached  running  node back  corrupted",
-        "hung   2     median        2.5     3.5    5.0       6.0      7.0       13.0          0",
-        "             p99           3.0     4.0    5.5       6.5      7.5       14.0",
-        "             max           3.0     4.0    5.5       6.5      7.5       14.0",
-        "off    1     median        2.0     3.0    4.5       5.5      6.5       12.0          0",
-        "             p99           2.0     3.0    4.5       5.5      6.5       12.0",
-        "             max           2.0     3.0    4.5       5.5      6.5       12.0",
-        "all    3     median        2.0     3.0    4.5       5.5      6.5       12.0          0",
-        "             p99           3.0     4.0    5.5       6.5      7.5       14.0",
-        "             max           3.0     4.0    5.5       6.5      7.5       14.0",
+        "fault  runs          verdict  power off  proved  freed  attached  running  node back  corrupted",
+        "hung   2     median      0.0        2.5     3.5    5.0       6.0      7.0       13.0          0",
+        "             p95         0.0        3.0     4.0    5.5       6.5      7.5       14.0",
+        "             p99         0.0        3.0     4.0    5.5       6.5      7.5       14.0",
+        "             max         0.0        3.0     4.0    5.5       6.5      7.5       14.0",
+        "off    1     median      0.0        2.0     3.0    4.5       5.5      6.5       12.0          0",
+        "             p95         0.0        2.0     3.0    4.5       5.5      6.5       12.0",
+        "             p99         0.0        2.0     3.0    4.5       5.5      6.5       12.0",
+        "             max         0.0        2.0     3.0    4.5       5.5      6.5       12.0",
+        "all    3     median      0.0        2.0     3.0    4.5       5.5      6.5       12.0          0",
+        "             p95         0.0        3.0     4.0    5.5       6.5      7.5       14.0",
+        "             p99         0.0        3.0     4.0    5.5       6.5      7.5       14.0",
+        "             max         0.0        3.0     4.0    5.5       6.5      7.5       14.0",
         "",
         "So it is: the database runs elsewhere in under 15 s after the verdict, on a disk that is whole",
     ]
@@ -94,6 +98,18 @@ def test_the_table_sums_up_by_fault_and_says_whether_the_promise_is_kept() -> No
 
 def test_one_run_in_which_it_never_came_makes_it_never() -> None:
     lines = power_table(a_report(a_cycle(1), a_cycle(2, off=1.0))).splitlines()
-    assert lines[4].split()[3:] == ["1.5", "never", "never", "never", "never", "never", "0"]
+    assert lines[4].split()[3:] == ["0.0", "1.5", "never", "never", "never", "never", "never", "0"]
     assert lines[-3].startswith("NOT SO: ")
     assert lines[-2] == "  run 2 (hung): the database never ran elsewhere"
+
+
+def fast(*seconds: float) -> PowerReport:
+    cycles = tuple(a_cycle(run, verdict=20.0, running=took, back=60.0) for run, took in enumerate(seconds, 1))
+    return PowerReport(kubernetes="v1.37.1", setting="", seed=7, cycles=cycles, is_fast=True)
+
+
+def test_the_fast_path_promises_a_median_and_a_tail_from_the_fault_on() -> None:
+    assert broken_promises(fast(*[34.9] * 11, *[44.9] * 9)) == []
+    assert broken_promises(fast(*[34.9] * 9, *[44.9] * 11)) == ["p50: 44.9 s, which is not under 35 s"]
+    assert broken_promises(fast(*[30.0] * 18, 45.0, 46.0)) == ["p95: 45.0 s, which is not under 45 s"]
+    assert "Seconds from the fault" in power_table(fast(30.0))

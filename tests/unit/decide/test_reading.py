@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 
 from defib.decide.reading import read_check
 from defib.model.amount import Amount
-from defib.model.health_check import Broken, Check, Domain, KindRef, Mode, NodeHealthCheck, Rate, UnhealthyCondition
+from defib.model.evidence import Source
+from defib.model.health_check import (
+    Broken,
+    Check,
+    Domain,
+    FastPath,
+    KindRef,
+    Mode,
+    NodeHealthCheck,
+    Rate,
+    UnhealthyCondition,
+)
 from defib.model.meta import Meta
 from defib.model.selector import EVERYTHING, Requirement
 from tests import check_corpus as corpus
@@ -94,6 +105,14 @@ def test_a_template_alone_is_enough() -> None:
     assert (check.storm_cooldown, check.healthy_delay, check.pause_requests) == (None, None, ())
     assert (check.mode, check.escalates, len(check.steps)) == (Mode.AUTOMATIC, False, 1)
     assert check.guards == understood(guarded()).guards
+
+
+def test_a_fast_path_asks_kubelet_and_power_after_two_missed_heartbeats_unless_it_says_otherwise() -> None:
+    power = {"remediationTemplate": a_template(kind=corpus.POWER_CYCLE)}
+    assert understood(power).fast_path is None
+    assert understood(power | {"fastPath": {}}).fast_path == FastPath()
+    chosen_path = {"missedHeartbeats": 4, "evidence": ["Power"]}
+    assert understood(power | {"fastPath": chosen_path}).fast_path == FastPath(missed=4, evidence=(Source.POWER,))
 
 
 def test_null_is_as_good_as_absent() -> None:

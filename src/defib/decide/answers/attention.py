@@ -26,6 +26,7 @@ def look_at_first(told: Overview) -> tuple[Attention, ...]:
     return (
         *_people(told),
         *_brake(told),
+        *_in_common(told),
         *_checks(told),
         *_held(told),
         *_under_way(told),
@@ -46,6 +47,11 @@ def _people(told: Overview) -> Iterator[Attention]:
 def _brake(told: Overview) -> Iterator[Attention]:
     if told.brake:
         yield Attention(message=f"the brake is on, so no node is remediated: {told.brake}", command="defib resume")
+
+
+def _in_common(told: Overview) -> Iterator[Attention]:
+    for one in told.in_common:
+        yield Attention(message=f"this is hardly chance: {one.words}", command="defib incidents")
 
 
 def _checks(told: Overview) -> Iterator[Attention]:

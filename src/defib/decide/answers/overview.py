@@ -6,6 +6,7 @@ from datetime import datetime
 
 import msgspec
 
+from defib.decide.answers.in_common import InCommon, in_common
 from defib.decide.answers.node import gate_told, verdicts_of
 from defib.decide.answers.told import GateTold, Told
 from defib.decide.check_plan import CheckPlan
@@ -24,6 +25,9 @@ from defib.model.verdict import State, Verdict
 UNWATCHED = "Unwatched"  # no check selects it
 # The worst first: where checks think differently of a node, this is what it counts as.
 WORST = (State.UNHEALTHY, State.REMEDIATING, State.SUSPECT, State.RECOVERING, State.HEALTHY, State.UNSEEN)
+
+
+FAILING = frozenset({State.SUSPECT, State.UNHEALTHY, State.REMEDIATING})
 
 
 class NodeBrief(Told, frozen=True, kw_only=True):
@@ -100,6 +104,7 @@ class Overview(Told, frozen=True, kw_only=True):
     incidents: tuple[IncidentBrief, ...]  # those that are open
     drains: tuple[DrainBrief, ...]
     fences: tuple[FenceBrief, ...]
+    in_common: tuple[InCommon, ...] = ()  # what those that are ill share, beyond chance
 
 
 def overview(cluster: Cluster, plan: Plan, rules: Rules) -> Overview:
@@ -123,6 +128,7 @@ def overview(cluster: Cluster, plan: Plan, rules: Rules) -> Overview:
         incidents=tuple(one for one in incidents_of(cluster) if one.is_open),
         drains=tuple(_drains(cluster)),
         fences=tuple(_fences(cluster)),
+        in_common=in_common(cluster.nodes, (one.node for one in ill if one.state in FAILING)),
     )
 
 

@@ -233,7 +233,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_alive(self) -> bool:
-        return self.node is not None and self.node.ready == "True"
+        """Ready; and heard, since it was found to be silent: what Kubernetes says of it may be older than that."""
+        since = self.order.silent_since
+        is_heard = since is None or self.heartbeat not in (None, since)
+        return self.node is not None and self.node.ready == "True" and is_heard
 
     @property
     def is_heard(self) -> bool:

@@ -1,6 +1,7 @@
 """Somebody wants a machine to be power-cycled: who, which machine, how, and whether it is still wanted."""
 
 from collections.abc import Callable
+from datetime import datetime
 
 import msgspec
 
@@ -33,6 +34,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     tells_by_incident: bool = False  # its own object has no place to say why it cannot begin
     is_held: bool = True  # it cannot vanish while we work for it
     obstacle: Obstacle | None = None  # why it cannot begin, besides what holds for all
+    silent_since: datetime | None = None  # the last heartbeat of a node that failed: until the next, it is not ready
     unless_ready: bool = False  # made for a node that had failed: once that is ready again, it is not switched off
     lock_holder: str = ""  # who holds the node's lock for this; we, if nobody does
     finish: tuple[Action, ...] = ()  # what is left to do when the node is back, last of all

@@ -18,6 +18,7 @@ from defib.model.cluster import Cluster
 from defib.model.health_check import StatusCondition
 from defib.model.incident import NodeIncident, Outcome, Phase
 from defib.model.meta import Unstructured
+from defib.model.moment import read_moment
 from defib.model.power import METAL3, PowerPath
 from defib.model.power_cycle import (
     FINALIZER,
@@ -28,7 +29,7 @@ from defib.model.power_cycle import (
     PowerCycleStatus,
     read_power_cycle_status,
 )
-from defib.model.remediation import read_remediation
+from defib.model.remediation import SILENT_SINCE, read_remediation
 
 PROCESSING = "Processing"
 INVALID = "InvalidSpec"
@@ -60,6 +61,7 @@ def power_cycle_order(item: Unstructured, cluster: Cluster) -> Order:
         is_held=FINALIZER in (item.metadata.finalizers or ()),
         obstacle=None if node is not None else Obstacle(NODE_NOT_FOUND, f"there is no node {name}"),
         unless_ready=bool(remediation.owner),
+        silent_since=read_moment(remediation.annotations.get(SILENT_SINCE, "")),
         lock_holder=medik8s.holder_of(remediation.owner) if remediation.owner else LOCK_HOLDER,
         machine=machine,
         host=host,

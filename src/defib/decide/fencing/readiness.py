@@ -99,6 +99,7 @@ def plan_readiness(cluster: Cluster, rules: Rules, plan: Plan, before: Readiness
     this = _Pass(cluster, rules, before)
     this.cover(cluster.all_of(served.collection, Unstructured), _uses(plan))
     this.hear()
+    this.hurry(plan.asked_after)
     this.ask()
     this.tell()
     return this.conclude()
@@ -231,6 +232,16 @@ class _Pass:
         if failure is None or failure.times < FAILURES_COUNT or cluster.blind or cluster.doubts:
             return None
         return failed(known, failure.why, known.check, self._now, self._pause)
+
+    def hurry(self, silent: Mapping[str, datetime]) -> None:
+        """Who has fallen silent is tried now, unless that was done since."""
+        for key, coverage in self._coverages.items():
+            for name in silent.keys() & coverage.nodes:
+                known = self._of(key, name)
+                if known is None or known.due is None or known.due <= self._now or name in self._asked:
+                    continue
+                if known.check is None or known.check.at < silent[name]:
+                    self._put(key, msgspec.structs.replace(known, due=self._now))
 
     def ask(self) -> None:
         """Whoever is due, in turn, as long as there is a place."""

@@ -100,6 +100,7 @@ def _switching(case: Case, power: PowerState) -> tuple[Action, ...]:
         attempt=case.status.attempt,
         cause=case.order.cause,
         unless_ready=case.order.unless_ready,
+        silent_since=case.order.silent_since,
         marker=case.order.marker,
         after=told,
     )
