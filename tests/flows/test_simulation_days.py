@@ -81,7 +81,7 @@ def test_whoever_has_a_fast_clock_waits_for_less() -> None:
         own = OwnClock(true, Gait(1.25, 60.0))
         REPLICA.set("r0")
         began, mine = true.monotonic(), own.monotonic()
-        await asyncio.sleep(10.0)
+        await asyncio.sleep(10.0)  # virtual
         return true.monotonic() - began, own.monotonic() - mine, (own.now() - true.now()).total_seconds()
 
     loop = FreezingLoop(DAY)
@@ -107,7 +107,7 @@ def test_a_lock_is_held_from_when_it_was_written_whatever_time_is_written_in_it(
     world.server.put(LEASES, a_lease(LEADER_LOCK, "r0-0"))
     assert times.leader == "r0-0"
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        runner.run(asyncio.sleep(16.0))
+        runner.run(asyncio.sleep(16.0))  # virtual
     assert times.leader == ""
 
 
@@ -145,7 +145,7 @@ def test_a_machine_does_what_it_was_told_although_whoever_told_it_is_frozen() ->
         async with asyncio.TaskGroup() as group:
             group.create_task(command())
         loop.freeze("r0")
-        await asyncio.sleep(10.0)
+        await asyncio.sleep(10.0)  # virtual
         return machine.is_on
 
     with asyncio.Runner(loop_factory=lambda: loop) as runner:

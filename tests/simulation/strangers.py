@@ -40,7 +40,7 @@ async def _go_on(world: World, trouble: Trouble) -> None:
     while True:
         with suppress(KubeError):  # it is as stubborn as a controller
             await DEEDS[trouble.what](world, trouble)
-        await asyncio.sleep(ROUND_SECONDS)
+        await asyncio.sleep(ROUND_SECONDS)  # virtual
 
 
 async def _nothing(world: World, trouble: Trouble) -> None:

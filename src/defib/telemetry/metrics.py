@@ -5,7 +5,7 @@ Each Metrics object has its own registry, so that several operators can live in 
 
 import platform
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 import prometheus_client
@@ -56,14 +56,17 @@ class Metrics:
         self._drain_steps = self._counter(catalogue.DRAIN_STEPS)
         self._left_behind = self._gauge(catalogue.LEFT_BEHIND)
         self._leftovers = self._counter(catalogue.LEFTOVERS)
-        for kind in catalogue.LEFTOVER_KINDS:  # a series that begins with 1 has not increased
-            self._leftovers.labels(kind)
+        self._begin(self._leftovers, catalogue.LEFTOVER_KINDS)
         self._catch_up_seconds = self._histogram(catalogue.CATCH_UP_SECONDS)
         self._deliveries = self._counter(catalogue.DELIVERIES)
         self._deliveries_waiting = self._gauge(catalogue.DELIVERIES_WAITING)
         self._coordination = Coordination()
         self._registry.register(self._coordination)
         self._gauge(catalogue.BUILD).labels(__version__, platform.python_version()).set(1)
+
+    def _begin(self, counter: Counter, labels: Iterable[str]) -> None:
+        for label in labels:  # a series that begins with 1 has not increased
+            counter.labels(label)
 
     def answered(self, verb: str, code: str, seconds: float) -> None:
         series = self._answers.get((verb, code))
