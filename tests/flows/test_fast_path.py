@@ -306,3 +306,30 @@ def test_kubelets_that_are_slow_by_seconds_are_not_suspected() -> None:
             assert stage.operator.picture.plan.asked_after == {}
 
     play(scenario, fast_path={})
+
+
+@pytest.mark.parametrize("what", ["is deleted", "is no longer selected"])
+def test_a_node_that_goes_while_it_is_remediated_for_its_silence_disturbs_nobody(what: str) -> None:
+    async def scenario(stage: Stage) -> None:
+        victim = stage.victim()
+        stage.cluster.nodes[victim].machine.set_power(False)  # else Kubernetes would start its pods twice
+        async with asyncio.timeout(60):
+            while not stage.remediated:  # noqa: ASYNC110  nobody tells
+                await asyncio.sleep(0.25)  # virtual
+        if what == "is deleted":
+            (gone,) = [node for node in stage.all("nodes") if node["metadata"]["name"] == victim]
+            stage.cluster.server.store.remove("nodes", gone)
+        else:
+            (check,) = stage.all(medik8s.CHECKS)
+            selector = {
+                "matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": [victim]}]
+            }
+            meta = {**check["metadata"], "generation": check["metadata"]["generation"] + 1}
+            changed = {**check, "metadata": meta, "spec": {**check["spec"], "selector": selector}}
+            stage.cluster.server.store.put(medik8s.CHECKS, changed)
+        await stage.until_elsewhere(victim, 600)
+        await asyncio.sleep(300)  # virtual
+        assert stage.is_whole()
+        assert stage.remediated == set()
+
+    play(scenario, fast_path={})

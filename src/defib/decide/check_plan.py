@@ -111,7 +111,7 @@ def plan_check(known: Known, check: Check, sharing: Sharing) -> CheckPlan:
     standing = Standing(
         disabled=disabled, gates=check_gates(view, disabled, weather, upgrade), storm=weather, upgrade=upgrade
     )
-    plans = _plan_nodes(view, standing, Ledger(view, sharing.taken))
+    plans = _plan_nodes(view, standing, Ledger(view, sharing.taken), haste)
     after = status_of(view, standing, {name: plan.entry for name, plan in plans.items() if plan.entry is not None})
     moments = [*(plan.wake_at for plan in plans.values()), weather.calms_until, upgrade.changes_at, haste.wake_at]
     return CheckPlan(
@@ -126,7 +126,7 @@ def plan_check(known: Known, check: Check, sharing: Sharing) -> CheckPlan:
     )
 
 
-def _plan_nodes(view: View, standing: Standing, ledger: Ledger) -> dict[str, NodePlan]:
+def _plan_nodes(view: View, standing: Standing, ledger: Ledger, haste: Haste) -> dict[str, NodePlan]:
     """The longest unhealthy first, since it is admitted first; but behind others if it could not be begun just now."""
     plans: dict[str, NodePlan] = {}
     failed = {key.partition(" by ")[0] for key in view.ground.cluster.failures}
@@ -140,7 +140,7 @@ def _plan_nodes(view: View, standing: Standing, ledger: Ledger) -> dict[str, Nod
         plans[name] = plan_suspect(Ill(view, view.census.nodes[name], trouble))
     for name in view.owned:
         if name not in plans:
-            plans[name] = _leftover(view, standing, name)
+            plans[name] = _leftover(view, standing, name, haste)
     return plans
 
 
@@ -158,13 +158,14 @@ def _asked_after(check: Check, haste: Haste) -> dict[str, Verdict]:
     }
 
 
-def _leftover(view: View, standing: Standing, name: str) -> NodePlan:
+def _leftover(view: View, standing: Standing, name: str, haste: Haste) -> NodePlan:
     """A node that is not ill as far as the check can see, and still has remediations."""
     node = view.ground.cluster.nodes.get(name)
     if node is None:
         is_unread = any((item.kind, item.key) == ("nodes", name) for item in view.ground.cluster.unread)
         return plan_unreadable(view, name) if is_unread else plan_gone(view, name)
     trouble = None if name in view.census.selected else trouble_of(node, view.check.conditions)
+    trouble = trouble or haste.troubles.get(name)
     if trouble is None:
         return plan_recovering(view, node)
     return plan_unselected(Ill(view, node, trouble), standing.gates)

@@ -57,7 +57,7 @@ def classify(census: Census, now: datetime, quick: Mapping[str, Trouble], *, spa
     """`quick`: troubles that no condition shows yet. `spare_terminating`: such nodes are a MachineHealthCheck's."""
     unhealthy: dict[str, Trouble] = {}
     suspect: dict[str, Trouble] = {}
-    troubled = {**census.troubled, **quick} if quick else census.troubled
+    troubled = {**census.troubled, **{name: one for name, one in quick.items() if name in census.selected}}
     for name in sorted(troubled):
         trouble = troubled[name]
         if not trouble.is_unhealthy(now):

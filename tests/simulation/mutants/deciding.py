@@ -218,7 +218,9 @@ DECIDING = (
         invariant="I5",
         broken="what destroys something begins although a person has pulled the brake",
         needs=_braked,
-        swaps=(Swap("defib.decide.doubt:brake_reason", always("")),),
+        swaps=tuple(
+            Swap(f"defib.{where}:brake_reason", always("")) for where in ("decide.doubt", "decide.gates", "app")
+        ),
     ),
     Mutant(
         name="Observe acts",
