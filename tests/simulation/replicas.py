@@ -22,6 +22,7 @@ from defib.hollow.power import HollowPower
 from defib.kube.errors import Unreachable
 from defib.kube.transport import Request, Response, Transport
 from defib.power.base import Driver, Outcome, Readiness, Reading, Target
+from defib.power.kubelet import AskKubelet
 from defib.power.manual import Manual
 from defib.power.registry import Drivers
 from defib.replica import leadership_of, until_cancelled
@@ -29,6 +30,7 @@ from defib.rules_of import rules_of
 from defib.telemetry.metrics import Metrics
 from tests.simulation.freezing import REPLICA
 from tests.simulation.history import Asked, History, Switched
+from tests.simulation.shape import DRIVER
 
 NEEDED = ("nodes", "heartbeats", "configmaps")  # to be seen by whoever destroys something
 
@@ -181,14 +183,14 @@ class Replicas:
         settings_of: Callable[[str], Settings],
         history: History,
         machines_of: Callable[[str], Mapping[str, Machine]],
-        driver: str,
+        asking: AskKubelet,
     ) -> None:
         self.there: dict[str, Replica] = {}
         self._clock_of = clock_of
         self._settings_of = settings_of
         self._history = history
         self._machines_of = machines_of
-        self._driver = driver
+        self._asking = asking
         self._numbers = count()
 
     def start(self, slot: str, transport: Transport, group: asyncio.TaskGroup, witness: "Witness") -> None:
@@ -199,9 +201,9 @@ class Replicas:
         clock = self._clock_of(slot)
         settings = msgspec.structs.replace(self._settings_of(slot), replica_name=replica.name)
         driver = Hands(HollowPower(clock, self._machines_of(slot)), replica, witness)
-        drivers: dict[str, Driver] = {self._driver: driver, "manual": Manual(clock)}  # none is loaded in a thread
+        drivers: dict[str, Driver] = {DRIVER: driver, "manual": Manual(clock)}  # none is loaded in a thread
         line = Line(transport, replica, witness.noted)
-        operator = Operator(line, clock, settings, Metrics(), Drivers(clock, drivers))
+        operator = Operator(line, clock, settings, Metrics(), Drivers(clock, drivers, asking=self._asking))
         quiet = ElectionLine(transport, replica, witness.noted)
         operator.leadership = leadership_of(settings, quiet, clock, operator)
         replica.operator, replica.rules = operator, rules_of(settings)

@@ -248,6 +248,11 @@ def _leftovers(_: Random, shape: Shape) -> Changes:
     return {"settings": shape.settings | {"leftover_age_seconds": 60.0, "fence_check_seconds": 30.0}}
 
 
+def _fast_path(chance: Random, shape: Shape) -> Changes:
+    wish = chance.choice(({}, {"evidence": ["Power"]}, {"missedHeartbeats": 3}))
+    return {"demands": shape.demands | {"fastPath": wish}} if shape.ladder[0] == POWER else {}
+
+
 EXTRAS: dict[str, Callable[[Random, Shape], Changes]] = {
     "a person has to approve": _asks,
     "two checks": _two_checks,
@@ -266,5 +271,6 @@ EXTRAS: dict[str, Callable[[Random, Shape], Changes]] = {
     "replicas live on the nodes": _on_nodes,
     "leftovers are collected soon": _leftovers,
     "machines are switched by hand": _by_hand,
+    "a fast path": _fast_path,
 }
 COSTLY = ("replicas share the work",)  # it writes many Leases all day long

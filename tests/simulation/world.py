@@ -7,6 +7,7 @@ from typing import Any
 from defib.clock import Clock
 from defib.config import Settings
 from defib.hollow.attacher import StorageTimers
+from defib.hollow.kubelets import hollow_kubelets
 from defib.hollow.machine import Machine
 from defib.hollow.timers import Timers
 from defib.kube.client import Client
@@ -22,7 +23,7 @@ from tests.simulation.freezing import FreezingLoop
 from tests.simulation.furniture import definitions, furniture, let_in, serving
 from tests.simulation.history import History
 from tests.simulation.replicas import Replicas, Witness
-from tests.simulation.shape import DRIVER, HOME, PODS, POWER, SHOP, Shape
+from tests.simulation.shape import HOME, PODS, POWER, SHOP, Shape
 from tests.simulation.sharing import LeaseTimes, holder_for
 
 LEADER_LEASE = f"{HOME}/defib-leader"
@@ -58,7 +59,9 @@ class World:
         for name in shape.extras:
             self.history.happened(f"shape: {name}")
         self.out_of_reach: set[tuple[str, str]] = set()  # a replica, and a node whose BMC it does not reach
-        self.replicas = Replicas(self._clock_of, self._settings_of, self.history, self._reach_of, DRIVER)
+        self.replicas = Replicas(
+            self._clock_of, self._settings_of, self.history, self._reach_of, hollow_kubelets(self.nodes)
+        )
         self._witness = Witness(self.history, self._holder, self._runs)
         self.wire_faults: dict[Trouble, Fault] = {}  # those that are set now
         self.busy: dict[Trouble, asyncio.Task[None]] = {}  # what somebody does all the time

@@ -16,7 +16,6 @@ from defib.decide.view import View, holder
 from defib.model.lock import Claim
 from defib.model.node import Lease
 from defib.model.verdict import Gate
-from tests.simulation.checkers.state import LIVE_SECONDS
 from tests.simulation.mutants.days import Drawn, acting, switching, two_ill
 from tests.simulation.mutants.switching import Mutant, Swap, always
 
@@ -104,10 +103,13 @@ def _members(day: Drawn) -> frozenset[str]:
     return day.ill & set(day.shape.node_names[: day.shape.control_plane])
 
 
+SEEN_SECONDS = 40.0  # by then whoever acts has heard of a brake, on a quiet day
+
+
 def _braked(day: Drawn) -> bool:
     """For so long that everybody has seen it."""
     return day.acts and any(
-        one.name == "person: pulls the brake" and one.seconds > LIVE_SECONDS for one in day.troubles
+        one.name == "person: pulls the brake" and one.seconds > SEEN_SECONDS for one in day.troubles
     )
 
 
