@@ -73,7 +73,7 @@ def _now_one_now_the_other(good: Any) -> Any:
     """Depends on how often it was asked."""
     times = count()
 
-    def plan_nodes(view: View, standing: Any, ledger: Ledger) -> Any:
+    def plan_nodes(view: View, *more: Any) -> Any:
         if next(times) % 2:
             swapped = dict(reversed(list(view.unhealthy.items())))
             moments = sorted((one.unhealthy_at for one in swapped.values()), reverse=True)
@@ -84,14 +84,14 @@ def _now_one_now_the_other(good: Any) -> Any:
                     for (name, one), at in zip(swapped.items(), moments, strict=True)
                 },
             )
-        return good(view, standing, ledger)
+        return good(view, *more)
 
     return plan_nodes
 
 
 def _only_when_all_is_well(good: Any) -> Any:
-    def leftover(view: View, standing: Any, name: str) -> NodePlan:
-        plan: NodePlan = good(view, standing, name)
+    def leftover(view: View, standing: Any, *more: Any) -> NodePlan:
+        plan: NodePlan = good(view, standing, *more)
         is_held = any(not gate.is_open for gate in standing.gates.all)
         return msgspec.structs.replace(plan, actions=()) if is_held else plan
 
