@@ -106,6 +106,9 @@ SENTENCES: dict[type[Any], Callable[[Any], str]] = {
     act.DropIncident: lambda one: f"drop {one.incident}, which is closed",
     act.ReadPower: lambda one: f"ask whether the machine of node {one.node} is on",
     act.CheckPower: lambda one: f"ask whether the power of node {one.node} could be switched",
+    act.GatherEvidence: lambda one: (
+        f"ask after node {one.node}: its heartbeat, its kubelet, and those of its neighbours"
+    ),
     act.ReadClaim: lambda one: f"ask who may have the claim {one.namespace}/{one.name}",
     act.TaintNode: lambda one: f"taint node {one.node} as out of service",
     act.UntaintNode: lambda one: f"take the out-of-service taint off node {one.node}",
@@ -131,7 +134,7 @@ SENTENCES: dict[type[Any], Callable[[Any], str]] = {
     drain_action.DeletePod: _delete_pod,
     drain_action.RemoveFinalizers: lambda one: f"remove {', '.join(one.finalizers)} from pod {one.pod}",
 }
-_ASKS = (act.ReadPower, act.CheckPower, act.ReadClaim, leftover.ReadMembers)
+_ASKS = (act.ReadPower, act.CheckPower, act.ReadClaim, act.GatherEvidence, leftover.ReadMembers)
 _OF_A_CHECK = (act.StartRemediation, act.EndRemediation, act.WriteStatus)
 _ACTS = (
     *(act.StartRemediation, act.EndRemediation, act.MovePod, act.SwitchPower, act.AddDefaultCheck),

@@ -8,7 +8,7 @@ import pytest
 from defib.act.executor import NEWS_SECONDS, Executor
 from defib.act.outcome import Done, Failed, PowerSwitched, Stale, Withheld
 from defib.kube.kinds import LEASES
-from defib.model.action import Action, CheckPower, ReadClaim, ReadPower, SwitchPower, TellEvent
+from defib.model.action import Action, CheckPower, GatherEvidence, ReadClaim, ReadPower, SwitchPower, TellEvent
 from defib.model.leftover import ReadMembers
 from defib.model.mandate import Mandate, Nobody
 from defib.power.registry import Drivers
@@ -185,6 +185,7 @@ READS: dict[str, Action] = {
     "CheckPower": CheckPower(node="n1", path=MUTE),
     "ReadClaim": ReadClaim(namespace="default", name="c"),
     "ReadMembers": ReadMembers(namespace="default"),
+    "GatherEvidence": GatherEvidence(node="n1", node_uid="u", renewed=None),
 }
 
 

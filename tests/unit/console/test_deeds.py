@@ -21,7 +21,7 @@ def test_only_records_and_locks_of_our_own_are_notes() -> None:
         *("ClearNodeAnnotation", "OpenAccount", "WriteAccount", "DropAccount"),
     }
     assert {kind.__name__ for kind in KINDS if effect_of(kind) == ASKS} == {
-        *("ReadPower", "CheckPower", "ReadClaim", "ReadMembers"),
+        *("ReadPower", "CheckPower", "ReadClaim", "GatherEvidence", "ReadMembers"),
     }
 
 

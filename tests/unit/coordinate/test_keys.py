@@ -100,6 +100,7 @@ ADMITTED: tuple[Action, ...] = (
     acts.HoldLock(claim=a_claim(medik8s.holder_of("workers"))),
     a_release(medik8s.holder_of("workers")),
     acts.CheckPower(node=NODE, path=PATH),
+    acts.GatherEvidence(node=NODE, node_uid="u", renewed=None),
     DEFAULT_CHECK,
     machine_action.AskForPowerCycle(patient=PATIENT, annotation="a"),
     machine_action.RemediateMachine(patient=PATIENT, kind=POWER_CYCLE, body={}),
