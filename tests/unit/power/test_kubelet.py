@@ -30,13 +30,42 @@ async def serving(context: ssl.SSLContext | None, greeting: bytes = b"") -> tupl
         return await ask_kubelet(HERE, server.sockets[0].getsockname()[1], 5.0)
 
 
-def test_one_that_serves_is_alive_whoever_signed_its_certificate(tmp_path: Path) -> None:
+@pytest.fixture
+def certified(tmp_path: Path) -> ssl.SSLContext:
     pair = Authority(SystemClock().now()).server(names=("n1",), addresses=(HERE,))
     (tmp_path / "kubelet.pem").write_bytes(pair.public + pair.private)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "kubelet.pem")
-    says, detail = asyncio.run(serving(context))
+    return context
+
+
+def test_one_that_serves_is_alive_whoever_signed_its_certificate(certified: ssl.SSLContext) -> None:
+    says, detail = asyncio.run(serving(certified))
     assert says is Says.ANSWERS, detail
+
+
+def test_whoever_is_asked_is_told_nothing(certified: ssl.SSLContext) -> None:
+    """A node names its own address: whoever sits there learns no more than that somebody knocked."""
+    heard: list[bytes] = []
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            heard.append(await reader.read())
+        except ConnectionError:
+            heard.append(b"")  # hung up without a word
+        finally:
+            writer.close()
+
+    async def ask() -> None:
+        server = await asyncio.start_server(take, HERE, 0, ssl=certified)
+        async with server:
+            await ask_kubelet(HERE, server.sockets[0].getsockname()[1], 5.0)
+            async with asyncio.timeout(5.0):
+                while not heard:  # noqa: ASYNC110  the other side does not tell
+                    await asyncio.sleep(0.01)  # the connection is torn down in its own time
+
+    asyncio.run(ask())
+    assert heard == [b""]
 
 
 @pytest.mark.parametrize("greeting", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00" * 64])
