@@ -226,11 +226,11 @@ class Operator:
     def _settle(self, usual: float) -> None:
         """How long others get after a change: long where nothing is ours to do, or a pass would begin nothing more.
 
-        While another replica begins or ends remediations, what changes is mostly its work, and it has need of the machine.
+        While another replica starts remediations, what changes is mostly its work, and it has need of the machine.
         """
         standing, executor = self.leadership.standing, self._executor
         is_idle = not standing.leads and not standing.held and not executor.underway
-        must_wait = is_idle or executor.has_a_line or (executor.others_remediate and not executor.underway)
+        must_wait = is_idle or executor.has_a_line or (executor.others_start and not executor.underway)
         self._trigger.settle(SETTLE_MAX_SECONDS if must_wait else usual)
 
     def _stand(self) -> None:

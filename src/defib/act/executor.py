@@ -119,7 +119,7 @@ class Executor:
         self._waiting: deque[tuple[Action, Mandate]] = deque()  # of the last plan, those for which there was no place
         self._untold: dict[str, tuple[TellEvent, Mandate]] = {}
         self._tellers = 0
-        self.others_remediate = False  # begin or end what is wanted, as far as the last plan knows
+        self.others_start = False  # remediations that are wanted, as far as the last plan knows
         self._is_ending = False
         self._knows_how_all_ended = True
         self._ended_one = asyncio.Event()
@@ -150,7 +150,7 @@ class Executor:
             return
         mandates = {action.key: mandate for action in wanted if (mandate := permit.of(action)) and mandate.holds(now)}
         others_do = [action for action in wanted if action.key not in mandates]
-        self.others_remediate = any(isinstance(action, StartRemediation | EndRemediation) for action in others_do)
+        self.others_start = any(isinstance(action, StartRemediation) for action in others_do)
         self._status_pace.begin((*self._underway.values(), *others_do))
         ready = self._ready([action for action in wanted if action.key in mandates], now)
         places = self._places()

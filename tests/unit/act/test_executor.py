@@ -555,15 +555,15 @@ def test_news_waits_while_many_remediations_end_at_once_and_a_few_that_hang_do_n
     act(few)
 
 
-def test_it_is_known_whether_others_begin_or_end_what_is_not_ours() -> None:
+def test_it_is_known_whether_others_start_what_is_not_ours_to_start() -> None:
     async def scenario(stage: Stage, executor: Executor) -> None:
-        for action in (stage.start(), stage.end(stage.put_foo())):
-            executor.carry_out([action], Nobody())
-            assert (executor.others_remediate, executor.underway) == (True, ())
-        executor.carry_out([stage.start()], FOR_EVER)
-        assert not executor.others_remediate
+        start = stage.start()
+        executor.carry_out([start], Nobody())
+        assert (executor.others_start, executor.underway) == (True, ())
+        executor.carry_out([start], FOR_EVER)
+        assert not executor.others_start
         executor.carry_out([news()], Nobody())
-        assert not executor.others_remediate
+        assert not executor.others_start
 
     act(scenario)
 
