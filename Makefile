@@ -52,7 +52,7 @@ HISTORIES ?= 200000
 SEEDS ?= 1-10000
 MINUTES ?= 30
 .PHONY: soak
-soak: $(READY) ## Much more than make test has time for, about an hour: HISTORIES=200000 SEEDS=1-10000 MINUTES=30
+soak: $(READY) ## Much more than make test has time for, an hour and a half: HISTORIES=200000 SEEDS=1-10000 MINUTES=30
 	@HISTORIES=$(HISTORIES) $(BIN)/pytest -q -n 2 tests/property/test_election.py tests/property/test_shards.py
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 	@HOSTILE_EXAMPLES=20000 $(BIN)/pytest -q -n 2 tests/hostile
