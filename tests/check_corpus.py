@@ -117,7 +117,7 @@ EVERYTHING: Spec = {
         "rateLimit": {"remediations": 5, "per": "10m"},
         "flapDamping": {"remediations": 3, "within": "24h"},
     },
-    "fastPath": {"missedHeartbeats": 3, "evidence": ["Kubelet", "Power"], "proof": "A"},
+    "fastPath": {"missedHeartbeats": 3, "evidence": ["Kubelet", "Power"]},
 }
 
 TEXT, NUMBER, FLAG, AMOUNT, LIST, OBJECT = "text", "number", "flag", "amount", "list", "object"
@@ -155,7 +155,6 @@ FIELDS: dict[FieldPath, str] = {
     ("fastPath", "missedHeartbeats"): NUMBER,
     ("fastPath", "evidence"): LIST,
     ("fastPath", "evidence", 0): TEXT,
-    ("fastPath", "proof"): TEXT,
     ("guards",): OBJECT,
     ("guards", "maxInFlight"): AMOUNT,
     ("guards", "failureDomains"): LIST,
@@ -293,7 +292,6 @@ def bad_words() -> Iterator[Case]:
     yield from bad_values([(*template, "namespace")], ("Upper", "a.b", "a/b", "é", "x" * (LONGEST_LABEL + 1)))
     yield from bad_values([("mode",)], ("", "automatic", "Off", "Automatic ", f"{WIDE_O}bserve"))
     yield from bad_values([("fastPath", "evidence", 0)], ("", "kubelet", "Heartbeat", "Peers"))
-    yield from bad_values([("fastPath", "proof")], ("", "a", "B", "D", "AA"))
     condition = ("unhealthyConditions", 0)
     yield from bad_values([(*condition, "type")], ("", "x" * (LONGEST_CONDITION_TYPE + 1), "y" * 100_000))
     yield from bad_values([(*condition, "status")], ("", "x" * (LONGEST_CONDITION_STATUS + 1)))
@@ -384,7 +382,9 @@ def good() -> Iterator[Case]:
             "remediationTemplate": a_template(kind=POWER_CYCLE),
             "fastPath": {"evidence": [], "missedHeartbeats": 2},
         },
-        "a fast path before other steps": escalating(a_step(2), a_step(1, kind=POWER_CYCLE), fastPath={"proof": "A"}),
+        "a fast path before other steps": escalating(
+            a_step(2), a_step(1, kind=POWER_CYCLE), fastPath={"missedHeartbeats": 4}
+        ),
         "steps out of order, with gaps": escalating(a_step(7), a_step(-3), a_step(0)),
         "a kind twice": escalating(a_step(1), a_step(2, name="other")),
         "no steps beside a template": simple(escalatingRemediations=[]),

@@ -1,6 +1,5 @@
 """What we ship of others is locked by hash, looked at for known holes where that can be done, and listed."""
 
-import importlib.util
 import json
 import re
 from collections.abc import Sequence
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.security.dependencies import AUDIT, LOCK, ROOT, SBOM, audit, by_python, locked, main, read_audit, write_sbom
+from tests.security.dependencies import AUDIT, LOCK, ROOT, audit, by_python, locked, main, read_audit, write_sbom
 
 HOLE = {"id": "PYSEC-2026-1", "fix_versions": ["2.1"], "description": "…"}
 FOUND = {
@@ -63,7 +62,6 @@ def test_an_unknown_wish_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.skipif(importlib.util.find_spec(SBOM) is None, reason="cyclonedx-bom is not installed")
 def test_the_list_names_all_that_is_locked_and_is_the_same_each_time(tmp_path: Path) -> None:
     first, second = tmp_path / "first.json", tmp_path / "second.json"
     for path in (first, second):

@@ -72,7 +72,6 @@ MODE = Word(f"one of {', '.join(Mode)}", re.compile("|".join(Mode)), 9)
 CONDITION_TYPE = Word("the type of a node's condition", re.compile(".+", re.DOTALL), 316)
 CONDITION_STATUS = Word("the status of a node's condition", re.compile(".+", re.DOTALL), 64)
 EVIDENCE = Word(f"one of {', '.join(ASKED)}", re.compile("|".join(ASKED)), 9)
-PROOF = Word("A: so far only a machine that was read as off can be proved to be down that quickly", re.compile("A"), 1)
 PAUSE_REQUEST = Word("a reason", re.compile(".*", re.DOTALL), 1024)
 
 
@@ -284,11 +283,9 @@ def _fast_path(field: Field, steps: tuple[Step, ...]) -> FastPath | None:
     entries = field["evidence"].entries(len(ASKED))
     named = [entry.text(EVIDENCE) for entry in entries]
     refuse_repeats(entries, [name or None for name in named])
-    proof = field["proof"].text(PROOF) if field["proof"].is_given else usual.proof
     return FastPath(
         missed=(missed.whole(MISSED_LEAST, MISSED_MOST) or usual.missed) if missed.is_given else usual.missed,
         evidence=tuple(Source(name) for name in named if name) if field["evidence"].is_given else usual.evidence,
-        proof=proof or usual.proof,
     )
 
 

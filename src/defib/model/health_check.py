@@ -105,7 +105,6 @@ class FastPath(msgspec.Struct, frozen=True, kw_only=True):
 
     missed: int = 2  # renewals of its heartbeat
     evidence: tuple[Source, ...] = (Source.KUBELET, Source.POWER)
-    proof: str = "A"  # the grade that is awaited before anything of it is freed
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,6 @@
 """The commands by which a person asks and tells, on a server over HTTP: what they print and how they end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import msgspec
@@ -12,12 +11,10 @@ from defib.clock import SystemClock
 from defib.decide.admission import APPROVED_UNTIL
 from defib.model.moment import read_moment
 from defib.model.node_drain import APPROVED_UNTIL as DRAIN_APPROVED_UNTIL
-from defib.simulate.http import serving
 from defib.simulate.server import ApiServer
+from tests.unit.cli.at_the_prompt import Defib
 from tests.unit.console.desk import a_server, add_check, add_nodes, annotations_of, config_of
 from tests.unit.console.test_drain_approval import add_drain
-
-Defib = Callable[..., Awaitable[tuple[int, str, str]]]
 
 
 @pytest.fixture
@@ -25,21 +22,6 @@ async def server() -> ApiServer:
     server = a_server(SystemClock())
     add_nodes(server, ill=["n1"])
     return server
-
-
-@pytest.fixture
-async def defib(server: ApiServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Defib]:
-    """Runs one command against the server: exit code, output, complaint."""
-    async with serving(server) as front:
-        kubeconfig = await asyncio.to_thread(front.write_kubeconfig, tmp_path / "kubeconfig")
-
-        async def said(*arguments: str) -> tuple[int, str, str]:
-            command = [*arguments, "--kubeconfig", str(kubeconfig)]
-            code = await asyncio.to_thread(execute, command, program="defib")
-            captured = capsys.readouterr()
-            return code, captured.out, captured.err
-
-        yield said
 
 
 async def test_why_answers_in_text(server: ApiServer, defib: Defib) -> None:
