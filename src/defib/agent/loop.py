@@ -1,0 +1,221 @@
+"""The life of an agent: it renews, asks its peers when it must, and feeds its watchdog for as long as it is allowed to.
+
+Feeding needs a permit that ends by itself, so a loop that hangs stops it. The watchdog is armed only after the API server
+has said that this boot is not meant to die: an agent that is started again and again does not feed on that account. It is
+disarmed only after the API server has taken note of that: else the others could count a living node as dead.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable
+
+import msgspec
+import structlog
+
+from defib import __version__
+from defib.agent.asking import AT_ONCE_MAX, Asking, ask_all, at_once
+from defib.agent.lease import Leases, Neighbour, Site, neighbours
+from defib.agent.settings import AgentSettings, feed_seconds
+from defib.agent.watchdog import NoWatchdog, Watchdog
+from defib.clock import Clock
+from defib.decide.self_fence.memory import Memory, Place, ask_again, conclude, was_answered
+from defib.decide.self_fence.verdict import Peer, Reason, Round, Verdict
+from defib.kube.errors import KubeError
+from defib.model.node import Lease
+from defib.model.self_fence import PEERS_EVERY, Report, lease_name, read_order
+
+log = structlog.get_logger("agent")
+
+LOOK_SECONDS = 1.0
+STOP_SECONDS = 25.0  # a kubelet kills what has not ended after 30 s
+
+
+class Means(msgspec.Struct, frozen=True):
+    """What an agent works with. `arm` opens the watchdog, which counts from then on. Raises NoWatchdog."""
+
+    leases: Leases
+    asking: Asking
+    arm: Callable[[], Watchdog]
+    clock: Clock
+
+
+class Agent:
+    def __init__(self, settings: AgentSettings, site: Site, port: int, means: Means) -> None:
+        self._settings = settings
+        self._site = site
+        self._port = port
+        self._means = means
+        self._memory = Memory()
+        self._neighbours: tuple[Neighbour, ...] = ()
+        self._place = Place(Peer(settings.node, site.domain))
+        self._round: Round | None = None  # the last one, for as long as the API server does not answer us
+        self._has_list = False
+        self._watchdog: Watchdog | None = None
+        self._permit_until = -math.inf
+        self._reason: Reason | None = None
+        self._trouble = ""
+        self._stop = asyncio.Event()
+        self._stop_at = math.inf
+
+    def stop(self) -> None:
+        """End as soon as the API server knows of it, or when there is no more time."""
+        if not self._stop.is_set():
+            self._stop_at = self._now() + STOP_SECONDS
+            self._stop.set()
+
+    async def run(self) -> bool:
+        """Until it is told to stop. False when the watchdog was left counting."""
+        async with asyncio.TaskGroup() as group:
+            others = [group.create_task(self._ask_peers()), group.create_task(self._feed())]
+            try:
+                return await self._renew_until_stopped()
+            finally:
+                for task in others:
+                    task.cancel()
+                if self._watchdog:
+                    self._watchdog.leave()
+
+    def is_cut_off(self) -> bool:
+        """Whether peers are told so: our own requests have had no answer for long."""
+        return self._memory.is_cut_off(self._now(), self._settings.pace)
+
+    def _now(self) -> float:
+        return self._means.clock.monotonic()
+
+    async def _renew_until_stopped(self) -> bool:
+        while True:
+            began = self._now()
+            is_stopping = self._stop.is_set()
+            is_answered = await self._talk(is_stopping=is_stopping)
+            self._judge()
+            if is_answered and not is_stopping:
+                self._arm_when_ready()
+            if is_stopping and (ended := self._ended(is_answered=is_answered)) is not None:
+                return ended
+            await self._pause(began + self._settings.pace.interval_seconds)
+
+    async def _talk(self, *, is_stopping: bool) -> bool:
+        """One request, and what its answer says. Whether there was one."""
+        pace, began = self._settings.pace, self._now()
+        self._memory = ask_again(self._memory)
+        wants_list = self._memory.answered > 0 and (not self._has_list or self._memory.sequence % PEERS_EVERY == 0)
+        try:
+            async with asyncio.timeout(pace.request_seconds):
+                if wants_list and not is_stopping:
+                    lease = self._listed(await self._means.leases.all())
+                else:
+                    lease = await self._means.leases.renew(self._report(is_stopping=is_stopping))
+        except (KubeError, TimeoutError) as error:
+            self._tell_trouble(str(error) or "no answer in time")
+            return False
+        self._tell_trouble("")
+        self._round = None
+        order = read_order(lease) if lease else None
+        has_order = order is not None and order.boot_id == self._means.asking.boot_id
+        self._memory = was_answered(self._memory, pace, asked_at=began, now=self._now(), has_order=has_order)
+        return True
+
+    def _listed(self, leases: list[Lease]) -> Lease | None:
+        me, pace = self._settings.node, self._settings.pace
+        self._neighbours = neighbours(leases, me)
+        self._place = Place(self._place.me, tuple(neighbour.peer for neighbour in self._neighbours))
+        self._has_list = True
+        if at_once(len(leases), pace) == AT_ONCE_MAX:
+            log.warning("too many peers for the time", peers=len(leases), advice="choose a longer --peer-time")
+        return next((lease for lease in leases if lease.name == lease_name(me)), None)
+
+    def _report(self, *, is_stopping: bool) -> Report:
+        wished, watchdog = self._settings.watchdog_seconds, self._watchdog
+        seconds = watchdog.seconds if watchdog else wished
+        return Report(
+            pace=self._settings.pace,
+            watchdog=watchdog.kind if watchdog else "software",
+            watchdog_seconds=seconds,
+            feed_seconds=feed_seconds(seconds),
+            armed=watchdog is not None and not is_stopping,
+            boot_id=self._means.asking.boot_id,
+            address=self._settings.address.host,
+            port=self._port,
+            domain=self._site.domain,
+            control_plane=self._site.control_plane,
+            version=__version__,
+            sequence=self._memory.sequence,
+            answered=self._memory.answered,
+            steady_seconds=round(self._memory.steady_seconds(self._now()), 1),
+        )
+
+    def _arm_when_ready(self) -> None:
+        """An order that stands there already is obeyed as well: armed, and never fed."""
+        if self._watchdog is None and (self._has_list or self._memory.is_ordered):
+            self._watchdog = self._means.arm()
+            log.info("the watchdog is armed", kind=self._watchdog.kind, seconds=self._watchdog.seconds)
+
+    def _judge(self) -> Verdict:
+        verdict, self._memory = conclude(self._memory, self._settings.pace, self._now(), self._place, self._round)
+        self._permit_until = verdict.until if verdict.feed else -math.inf
+        if self._watchdog and verdict.reason is not self._reason:
+            self._reason = verdict.reason
+            tell = log.info if verdict.feed else log.error
+            tell("the node lives" if verdict.feed else "the watchdog is not fed any more", why=verdict.reason.value)
+        return verdict
+
+    async def _ask_peers(self) -> None:
+        while True:
+            began = self._now()
+            if self._memory.answered and self._judge().ask:
+                asked = [neighbour.address for neighbour in self._neighbours if neighbour.address]
+                self._round = await ask_all(self._means.asking, asked)
+                self._judge()
+                await asyncio.sleep(max(0.0, began + self._settings.pace.interval_seconds - self._now()))
+            else:
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _feed(self) -> None:
+        while True:
+            if self._watchdog is None:
+                await asyncio.sleep(LOOK_SECONDS)
+                continue
+            if self._now() < self._permit_until:
+                try:
+                    self._watchdog.feed()
+                except OSError as error:
+                    raise NoWatchdog(f"the watchdog is gone ({error}); start the agent again") from error
+            await asyncio.sleep(feed_seconds(self._watchdog.seconds))
+
+    def _ended(self, *, is_answered: bool) -> bool | None:
+        """How we end; None while we must not yet. An order that we have read is not evaded."""
+        if self._watchdog is None:
+            return True
+        if self._memory.is_ordered:
+            log.error("stopped with an order: the watchdog counts on")
+            return False
+        if is_answered:
+            watchdog, self._watchdog = self._watchdog, None
+            is_off = watchdog.disarm()
+            log.info("stopped", watchdog="disarmed" if is_off else "cannot be disarmed: it counts on")
+            return is_off
+        if self._now() >= self._stop_at:
+            log.error("stopped without the API server's knowledge: the watchdog counts on")
+            return False
+        return None
+
+    async def _pause(self, until: float) -> None:
+        """To the next request. When we are to stop, that is at once, the first time."""
+        left = max(0.0, until - self._now())
+        if self._stop.is_set():
+            await asyncio.sleep(min(left, LOOK_SECONDS))
+            return
+        try:
+            async with asyncio.timeout(left):
+                await self._stop.wait()
+        except TimeoutError:
+            return
+
+    def _tell_trouble(self, trouble: str) -> None:
+        """Once when it begins, and once when it is over."""
+        if bool(trouble) != bool(self._trouble):
+            if trouble:
+                log.warning("the API server does not answer", why=trouble)
+            else:
+                log.info("the API server answers again")
+        self._trouble = trouble

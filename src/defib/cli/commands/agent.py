@@ -1,0 +1,108 @@
+"""The command that runs on each node, and its arguments."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from defib.cli.lean import without
+from defib.cli.options import Length, settings_from, settings_options
+from defib.forms import Address, HostAndPort
+
+TIMES = (
+    ("--interval", "5s", "1s", "1m", "How often the API server is asked."),
+    ("--request-timeout", "3s", "1s", "1m", "How long it has to answer."),
+    ("--peer-time", "15s", "1s", "10m", "How long peers are asked before the node gives itself up."),
+    ("--watchdog-timeout", "15s", "5s", "10m", "After how long without being fed the watchdog shall fire."),
+)
+
+
+class _Place(click.ParamType[Address]):
+    name = "address"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
+        try:
+            return HostAndPort().read(value)
+        except ValueError:
+            self.fail(f"{value!r} is not {HostAndPort().allowed}", param, ctx)
+
+
+def _times(command: Any) -> Any:
+    for flag, default, least, most, text in reversed(TIMES):
+        command = click.option(
+            flag, type=Length(least, most), default=default, show_default=True, metavar="DURATION", help=text
+        )(command)
+    return command
+
+
+@click.command()
+@click.option("--node", required=True, envvar="DEFIB_NODE", metavar="NAME", help="This node. [env: DEFIB_NODE]")
+@click.option(
+    "--address",
+    type=_Place(),
+    required=True,
+    envvar="DEFIB_AGENT_ADDRESS",
+    metavar="HOST:PORT",
+    help="Where peers reach this agent; it listens there only. [env: DEFIB_AGENT_ADDRESS]",
+)
+@click.option(
+    "--tls",
+    type=click.Path(path_type=Path),
+    default="/etc/defib/agent",
+    show_default=True,
+    metavar="FOLDER",
+    help="Holds ca.crt, tls.crt and tls.key, for the name defib-agent. They may be replaced at any time.",
+)
+@click.option(
+    "--watchdog",
+    default="/dev/watchdog",
+    show_default=True,
+    metavar="PATH",
+    help="A device; or `software`, which is weaker; or unix:PATH, a process that counts.",
+)
+@click.option(
+    "--failures",
+    type=click.IntRange(1, 100),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="So many requests in a row fail before peers are asked.",
+)
+@_times
+@settings_options("kubeconfig", "context", "namespace", "log_format", "log_level")
+def agent(node: str, address: Address, tls: Path, watchdog: str, failures: int, **flags: Any) -> int:
+    """Run the agent of this node, which takes the node down when it must.
+
+    It feeds a watchdog while the API server, or most failure domains of its peers, say that nobody wants this boot of the
+    node dead, or while most domains cannot reach the API server either. In every other case it stops feeding, and the
+    watchdog resets the machine. SIGTERM disarms the watchdog, once the API server knows of it.
+
+    \b
+    Examples:
+      defib agent --node worker-7 --address 10.0.0.7:9640
+      defib agent --node worker-7 --address 10.0.0.7:9640 --watchdog software --interval 10s --request-timeout 5s --peer-time 22s
+
+    \b
+    Exit codes: 0 stopped, and the watchdog is disarmed; 1 it cannot run, one line says why;
+    2 the settings are wrong; 3 stopped, and the watchdog counts on.
+    """  # noqa: D301  the backspace is click's mark for lines that keep their breaks
+    with without("rich"):
+        from defib.agent.settings import AgentSettings
+        from defib.cli.agent import run_until_stopped
+        from defib.model.self_fence import Pace
+
+    interval, request, peers, timeout = (flags.pop(flag[2:].replace("-", "_")) for flag, *_ in TIMES)
+    pace = Pace(interval_seconds=interval, request_seconds=request, failures=failures, peer_seconds=peers)
+    settings = settings_from(flags)
+    chosen = AgentSettings(
+        node=node,
+        namespace=settings.namespace,
+        address=address,
+        tls=tls,
+        watchdog=watchdog,
+        watchdog_seconds=timeout,
+        pace=pace,
+        kubeconfig=settings.kubeconfig,
+        context=settings.context,
+    )
+    return run_until_stopped(settings, chosen)

@@ -1,0 +1,67 @@
+"""What an agent keeps of its talk with the API server. Times are of its own monotonic clock."""
+
+import math
+
+import msgspec
+
+from defib.decide.self_fence.verdict import Peer, Reason, Round, Sight, Verdict, judge
+from defib.model.self_fence import Pace
+
+NEVER = -math.inf
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
+    """`steady_since`: from then on, it could not have told anybody that it is cut off."""
+
+    sequence: int = 0
+    answered: int = 0
+    own_at: float = NEVER
+    word_at: float = NEVER
+    steady_since: float = math.inf
+    is_ordered: bool = False
+
+    def is_cut_off(self, now: float, pace: Pace) -> bool:
+        return now >= self.own_at + pace.fresh_seconds
+
+    def steady_seconds(self, now: float) -> float:
+        return max(0.0, now - self.steady_since)
+
+
+def ask_again(memory: Memory) -> Memory:
+    return msgspec.structs.replace(memory, sequence=memory.sequence + 1)
+
+
+def was_answered(memory: Memory, pace: Pace, *, asked_at: float, now: float, has_order: bool) -> Memory:
+    """The API server answered what was asked last."""
+    was_steady = not memory.is_cut_off(now, pace)
+    return msgspec.structs.replace(
+        memory,
+        answered=memory.sequence,
+        own_at=asked_at,
+        word_at=max(memory.word_at, asked_at),
+        steady_since=memory.steady_since if was_steady else asked_at,
+        is_ordered=memory.is_ordered or has_order,
+    )
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Who we are, and who else is known."""
+
+    me: Peer
+    peers: tuple[Peer, ...] = ()
+
+
+def conclude(memory: Memory, pace: Pace, now: float, place: Place, asked: Round | None) -> tuple[Verdict, Memory]:
+    """The verdict of this moment, and what is kept of it."""
+    sight = Sight(
+        now=now,
+        own_at=memory.own_at,
+        word_at=memory.word_at,
+        is_ordered=memory.is_ordered,
+        me=place.me,
+        peers=place.peers,
+        round=asked,
+    )
+    verdict = judge(sight, pace)
+    is_ordered = memory.is_ordered or verdict.reason is Reason.RELAYED_ORDER
+    return verdict, msgspec.structs.replace(memory, word_at=verdict.word_at, is_ordered=is_ordered)

@@ -1,0 +1,112 @@
+"""What the agent of a node and the operator tell each other, in one Lease per node.
+
+The agent renews the Lease and says in an annotation how it really works; the operator writes into another one that a boot
+of the node is meant to die. The API server puts both in one order: whoever writes second has seen what the first wrote.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from defib.model.meta import Resource
+from defib.model.node import Lease
+
+LABEL = "defib.dev/agent"
+LABEL_VALUE = "node"
+REPORT = "defib.dev/agent"
+ORDER = "defib.dev/fence"
+
+FAILURES_MIN = 3  # with fewer, an agent could call itself cut off while the operator still counts it as heard
+PEERS_EVERY = 40  # requests: so often an agent reads who its peers are, instead of renewing
+
+Kind = Literal["device", "software"]
+# Whoever reads a report relies on it: a time that makes no sense makes the whole report unreadable.
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=86400)]
+
+
+class Pace(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How often an agent asks, and how long it waits."""
+
+    interval_seconds: Seconds
+    request_seconds: Seconds
+    failures: Annotated[int, msgspec.Meta(ge=1, le=1000)]
+    peer_seconds: Seconds
+
+    @property
+    def fresh_seconds(self) -> float:
+        """So long an answer of the API server is new; then peers are asked."""
+        return self.failures * (self.interval_seconds + self.request_seconds)
+
+    @property
+    def patience_seconds(self) -> float:
+        """So long an agent lives by one word, counted from when it began to ask for it."""
+        return self.fresh_seconds + self.peer_seconds
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How an agent really works. `sequence` counts what it asked of the API server, `answered` is the last with an answer.
+
+    The two differ by more than one where renewals arrive and answers do not: links can be one-way. `steady_seconds` is for
+    how long the agent could not have told anybody that it is cut off. What is not `armed` does not die by itself.
+    """
+
+    pace: Pace
+    watchdog: Kind
+    watchdog_seconds: Seconds
+    feed_seconds: Seconds
+    armed: bool
+    boot_id: str
+    address: str
+    port: int
+    domain: str
+    control_plane: bool
+    version: str
+    sequence: int
+    answered: int
+    steady_seconds: float
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One boot of the node is meant to die. Any other boot is not.
+
+    It counts only for as long as it stands in the Lease: whoever waits for the node to be dead looks whether it still does, in
+    a Lease with the same UID, and whether the report beside it was `armed` and of that boot when it was written.
+    """
+
+    remediation: str
+    boot_id: str
+
+
+def lease_name(node: str) -> str:
+    return f"defib-agent-{node}"
+
+
+def node_of(lease: Resource) -> str:
+    return lease.name.removeprefix("defib-agent-")
+
+
+def read_report(lease: Lease) -> Report | None:
+    """None where no agent has spoken, or one that we do not understand: it must not be relied on."""
+    try:
+        return msgspec.json.decode(lease.annotations.get(REPORT, ""), type=Report)
+    except msgspec.DecodeError:
+        return None
+
+
+def domain_of(lease: Lease) -> str:
+    """In which failure domain its agent counts. One that cannot be read is alone in its own, for agents and operator alike."""
+    report = read_report(lease)
+    return f"unknown {node_of(lease)}" if report is None else report.domain
+
+
+def read_order(lease: Lease) -> Order | None:
+    """None also for one that cannot be read: it is not by an operator, which writes its own and reads it back."""
+    try:
+        return msgspec.json.decode(lease.annotations.get(ORDER, ""), type=Order)
+    except msgspec.DecodeError:
+        return None
+
+
+def text_of(said: Report | Order) -> str:
+    """As it stands in the annotation."""
+    return msgspec.json.encode(said).decode()

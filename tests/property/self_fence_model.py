@@ -1,0 +1,140 @@
+"""Agents, an API server and an operator on a network whose links come and go, each direction by itself, second by second."""
+
+import itertools
+from collections.abc import Mapping
+
+import msgspec
+
+from defib.decide.self_fence.heard import Witness, enough_heard
+from defib.decide.self_fence.memory import Memory, Place, ask_again, conclude, was_answered
+from defib.decide.self_fence.safe_time import safe_time
+from defib.decide.self_fence.verdict import Peer, Round, Says
+from defib.model.self_fence import Pace, Report
+
+PACE = Pace(interval_seconds=2, request_seconds=1, failures=3, peer_seconds=3)
+WATCHDOG_SECONDS = 4
+LONG_AGO = 9999.0
+API = "api"
+
+Link = tuple[str, str]  # from, to
+
+
+class Agent(msgspec.Struct):
+    """One node and its agent. It is dead when its watchdog was not fed for too long."""
+
+    peer: Peer
+    memory: Memory = Memory()
+    fed_at: int = 0
+    permit: float = 0.0
+
+    def is_alive(self, now: int) -> bool:
+        return now <= self.fed_at + WATCHDOG_SECONDS
+
+    def report(self, now: int) -> Report:
+        return Report(
+            pace=PACE,
+            watchdog="device",
+            watchdog_seconds=WATCHDOG_SECONDS,
+            feed_seconds=1,
+            armed=True,
+            boot_id=self.peer.node,
+            address="",
+            port=0,
+            domain=self.peer.domain,
+            control_plane=False,
+            version="",
+            sequence=self.memory.sequence,
+            answered=self.memory.answered,
+            steady_seconds=self.memory.steady_seconds(now),
+        )
+
+
+class World:
+    """`doomed` is ordered to die when `order` is called. All other agents have no order."""
+
+    def __init__(self, domains: Mapping[str, str], doomed: str) -> None:
+        self.agents = {node: Agent(Peer(node, domain)) for node, domain in domains.items()}
+        self.doomed = doomed
+        self.ordered_at: int | None = None
+        self.now = 0
+        self._down: frozenset[Link] = frozenset()
+        self._late = 0
+        self._on_the_way: list[tuple[int, str, Report]] = []
+        self._seen: dict[str, tuple[int, Report]] = {}
+        self.was_counted_as_dead = False
+
+    def pass_seconds(self, seconds: int, down: frozenset[Link], late: int = 0) -> None:
+        """In each second everybody does what is due, and the operator looks. Renewals arrive so late; then nobody waits for them."""
+        self._down, self._late = down, late
+        for _ in range(seconds):
+            self.now += 1
+            for number, agent in enumerate(self.agents.values()):
+                if agent.is_alive(self.now):
+                    self._step(agent, is_due=self.now % 2 == number % 2)
+            self._look()
+
+    def order(self) -> None:
+        self.ordered_at = self.now
+
+    @property
+    def safe_seconds(self) -> float:
+        return safe_time(self.agents[self.doomed].report(self.now)).seconds
+
+    def _passes(self, *way: str) -> bool:
+        return not any(link in self._down for link in itertools.pairwise(way))
+
+    def _has_order(self, node: str) -> bool:
+        return node == self.doomed and self.ordered_at is not None
+
+    def _step(self, agent: Agent, *, is_due: bool) -> None:
+        node = agent.peer.node
+        if is_due:
+            agent.memory = ask_again(agent.memory)
+            if self._passes(node, API):
+                self._on_the_way.append((self.now + self._late, node, agent.report(self.now)))
+            if self._passes(node, API, node) and not self._late:
+                agent.memory = was_answered(
+                    agent.memory, PACE, asked_at=self.now, now=self.now, has_order=self._has_order(node)
+                )
+        place = Place(agent.peer, tuple(other.peer for other in self.agents.values() if other is not agent))
+        verdict, agent.memory = conclude(agent.memory, PACE, self.now, place, None)
+        if verdict.ask:
+            verdict, agent.memory = conclude(agent.memory, PACE, self.now, place, self._asked_by(agent))
+        agent.permit = verdict.until
+        if verdict.feed and self.now < agent.permit:
+            agent.fed_at = self.now
+
+    def _asked_by(self, agent: Agent) -> Round:
+        me = agent.peer.node
+        words = {
+            node: said
+            for node, other in self.agents.items()
+            if node != me
+            and other.is_alive(self.now)
+            and self._passes(me, node, me)
+            and (said := self._said_by(other, me)) is not None
+        }
+        return Round(began_at=self.now, words=words)
+
+    def _said_by(self, other: Agent, about: str) -> Says | None:
+        if other.memory.is_cut_off(self.now, PACE):
+            return Says.CUT_OFF
+        if not self._passes(other.peer.node, API, other.peer.node):
+            return None
+        return Says.ORDER if self._has_order(about) else Says.NO_ORDER
+
+    def _look(self) -> None:
+        """The operator's half: it counts the node as dead when its time is over, and enough agents are heard."""
+        for arrives, node, report in [one for one in self._on_the_way if one[0] <= self.now]:
+            self._seen[node] = (arrives, report)
+        self._on_the_way = [one for one in self._on_the_way if one[0] > self.now]
+        if self.ordered_at is None or self.now < self.ordered_at + self.safe_seconds:
+            return
+        if enough_heard([self._witness(node) for node in self.agents], self.safe_seconds).enough:
+            self.was_counted_as_dead = True
+            assert not self.agents[self.doomed].is_alive(self.now), "it was counted as dead, and lives"
+
+    def _witness(self, node: str) -> Witness:
+        seen, report = self._seen.get(node, (0, None))
+        domain = self.agents[node].peer.domain
+        return Witness(domain=domain, report=report, silent_seconds=self.now - seen, known_seconds=LONG_AGO)

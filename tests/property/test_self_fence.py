@@ -1,0 +1,143 @@
+"""No node that the operator counts as dead is alive, whatever the network does, and links in one direction only.
+
+Agents that have no word live only if more than half of the domains are cut off; the operator believes in a death only if at
+least half of them are heard. Both are tried here: all networks of five nodes as they stand, and some as they change.
+"""
+
+from itertools import product
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from defib.decide.self_fence.heard import Witness, enough_heard
+from defib.decide.self_fence.verdict import Peer, Reason, Round, Says, Sight, judge
+from defib.model.self_fence import Report
+from tests.property.self_fence_model import API, LONG_AGO, PACE, Agent, Link, World
+
+NODES = ("n1", "n2", "n3", "n4", "n5")
+SPLITS = ("aaaaa", "aaabb", "aabbb", "abbbb", "aabbc", "abbcc", "abbbc")
+LIVES_WITHOUT_WORD = (Reason.RELAYED, Reason.NOBODY_REACHES)
+
+
+def worlds(split: str) -> World:
+    return World(dict(zip(NODES, split, strict=True)), doomed="n1")
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_in_no_standing_network_of_five_nodes_an_agent_lives_that_is_counted_as_dead(split: str) -> None:
+    """`reach`: which nodes have both directions to the API server. Those with one only are as good as cut off to both halves."""
+    peers = tuple(Peer(node, domain) for node, domain in zip(NODES, split, strict=True))
+    reports = {peer.node: Agent(peer) for peer in peers}
+    lived = counted = 0
+    for reach, talks in product(product((False, True), repeat=4), product((False, True), repeat=4)):
+        words = {
+            node: Says.ORDER if reached else Says.CUT_OFF
+            for node, reached, talk in zip(NODES[1:], reach, talks, strict=True)
+            if talk
+        }
+        sight = Sight(
+            now=12,
+            own_at=0,
+            word_at=0,
+            is_ordered=False,
+            me=peers[0],
+            peers=peers[1:],
+            round=Round(began_at=12, words=words),
+        )
+        witnesses = [
+            Witness(
+                domain=peer.domain,
+                report=_steady(reports[peer.node]) if heard else None,
+                silent_seconds=1,
+                known_seconds=LONG_AGO,
+            )
+            for peer, heard in zip(peers, (False, *reach), strict=True)
+        ]
+        lives = judge(sight, PACE).reason in LIVES_WITHOUT_WORD
+        is_counted = enough_heard(witnesses, 30).enough
+        assert not (lives and is_counted), (split, reach, talks)
+        lived, counted = lived + lives, counted + is_counted
+    assert counted, "the operator never believed anything: the claim would be empty"
+    assert lived, "no agent ever lived without word: the claim would be empty"
+
+
+def _steady(agent: Agent) -> Report:
+    """A report of one that has been answered all the time."""
+    return msgspec.structs.replace(agent.report(0), sequence=100, answered=99, steady_seconds=1000.0)
+
+
+ENDS = (*NODES, API)
+LINKS = [(one, other) for one in ENDS for other in ENDS if one != other]
+CUTS = st.one_of(
+    st.frozensets(st.sampled_from(LINKS), max_size=len(LINKS)),
+    # Two sides that do not hear each other, which chance alone hardly ever makes.
+    st.frozensets(st.sampled_from(ENDS), max_size=len(ENDS)).map(
+        lambda side: frozenset(link for link in LINKS if (link[0] in side) != (link[1] in side))
+    ),
+    st.sampled_from(NODES).map(lambda node: frozenset(link for link in LINKS if node in link)),
+    st.frozensets(st.sampled_from(NODES)).map(lambda nodes: frozenset((API, node) for node in nodes)),
+)
+LATE = st.sampled_from([0, 0, 0, 1])  # less than two request timeouts: what is later was dropped by the kernel
+TIMES = st.lists(st.tuples(st.integers(1, 45), CUTS, LATE), min_size=1, max_size=5)
+Times = list[tuple[int, frozenset[Link], int]]
+
+
+@pytest.mark.timeout(120)
+@given(split=st.sampled_from(SPLITS), before=TIMES, after=TIMES)
+@settings(max_examples=250, deadline=None)
+def test_on_no_changing_network_a_node_lives_that_is_counted_as_dead(split: str, before: Times, after: Times) -> None:
+    world = worlds(split)
+    world.pass_seconds(60, frozenset())
+    for seconds, down, late in before:
+        world.pass_seconds(seconds, down, late)
+    world.order()
+    for seconds, down, late in after:
+        world.pass_seconds(seconds, down, late)  # the operator looks in each second, and the world asserts
+    world.pass_seconds(40, frozenset())
+    assert world.ordered_at is not None
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_an_isolated_node_is_counted_as_dead_as_soon_as_its_time_is_over(split: str) -> None:
+    world = worlds(split)
+    world.pass_seconds(60, frozenset())
+    world.order()
+    world.pass_seconds(int(world.safe_seconds) + 2, frozenset(link for link in LINKS if "n1" in link))
+    # Alone in its domain, or with one other of two domains, it takes half of the domains along; the rest is heard.
+    assert world.was_counted_as_dead
+    assert [node for node, agent in world.agents.items() if not agent.is_alive(world.now)] == ["n1"]
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_when_the_api_server_is_down_for_all_nobody_dies(split: str) -> None:
+    world = worlds(split)
+    world.pass_seconds(60, frozenset())
+    world.pass_seconds(200, frozenset((API, node) for node in NODES))
+    assert all(agent.is_alive(world.now) for agent in world.agents.values())
+    assert not world.was_counted_as_dead
+
+
+def test_of_two_halves_the_one_without_the_api_server_dies() -> None:
+    world = worlds("aaabb")
+    world.pass_seconds(60, frozenset())
+    side = {"n4", "n5"}
+    world.pass_seconds(60, frozenset(link for link in LINKS if (link[0] in side) != (link[1] in side)))
+    assert {node for node, agent in world.agents.items() if not agent.is_alive(world.now)} == side
+
+
+def test_a_node_whose_answers_are_lost_lives_by_the_word_of_its_peers() -> None:
+    world = worlds("aaabb")
+    world.pass_seconds(60, frozenset())
+    world.pass_seconds(200, frozenset({(API, "n1")}))
+    assert world.agents["n1"].is_alive(world.now)
+
+
+def test_a_node_whose_answers_are_lost_hears_of_its_order_from_its_peers() -> None:
+    world = worlds("aaabb")
+    world.pass_seconds(60, frozenset())
+    world.pass_seconds(30, frozenset({(API, "n1")}))
+    world.order()
+    world.pass_seconds(10, frozenset({(API, "n1")}))
+    assert not world.agents["n1"].is_alive(world.now)

@@ -1,0 +1,259 @@
+"""Agents ask each other over TLS: only those of one authority, only what was asked now, and not more often than is good."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from defib.agent.answering import LOOKS_BURST, SHARED_SECONDS, Askers, CannotAnswer, Desk, Found, Relay, answering
+from defib.agent.asking import AT_ONCE_MAX, Address, Asking, ask_all, at_once
+from defib.agent.certificates import NAME, BadCertificates, Certificates
+from defib.agent.exchange import connect
+from defib.agent.words import Told, Word, says
+from defib.clock import SystemClock
+from defib.decide.self_fence.verdict import Says
+from defib.model.self_fence import Order, Pace
+from tests.agent_certificates import AgentAuthority
+from tests.contract.api_server.steps import eventually
+
+CLOCK = SystemClock()
+PACE = Pace(interval_seconds=1, request_seconds=1, failures=3, peer_seconds=5)
+ORDER = Order(remediation="uid", boot_id="boot-1")
+HOST = "127.0.0.1"
+
+
+class HandClock(SystemClock):
+    """A clock that stands until it is moved."""
+
+    at = 100.0
+
+    def monotonic(self) -> float:
+        return self.at
+
+
+def never() -> bool:
+    return False
+
+
+@pytest.fixture
+def authority() -> AgentAuthority:
+    return AgentAuthority()
+
+
+@pytest.fixture
+def mine(authority: AgentAuthority, tmp_path: Path) -> Path:
+    return authority.write(tmp_path / "mine")
+
+
+@asynccontextmanager
+async def a_peer(found: Found, folder: Path, *, look_seconds: float = 60.0) -> AsyncIterator[Address]:
+    """An agent that finds this about everybody."""
+
+    async def look(_node: str) -> Found:
+        return found
+
+    desk = Desk(Relay(look, never, CLOCK), CLOCK)
+    async with answering(desk, HOST, 0, Certificates(folder), look_seconds=look_seconds) as port:
+        yield Address("n2", HOST, port)
+
+
+async def asked(address: Address, folder: Path, boot_id: str = "boot-1") -> Says | None:
+    """What it says to n1."""
+    asking = Asking("n1", boot_id, PACE, Certificates(folder), CLOCK)
+    return (await ask_all(asking, [address])).words.get(address.node)
+
+
+@pytest.mark.parametrize(
+    ("found", "boot_id", "said"),
+    [
+        (Found(Word.REACHED), "boot-1", Says.NO_ORDER),
+        (Found(Word.REACHED, ORDER), "boot-1", Says.ORDER),
+        (Found(Word.REACHED, ORDER), "boot-2", Says.NO_ORDER),  # the order is for a boot that is over
+        (Found(Word.CUT_OFF), "boot-1", Says.CUT_OFF),
+        (Found(Word.UNKNOWN), "boot-1", None),
+    ],
+)
+async def test_a_peer_tells_what_it_found(found: Found, boot_id: str, said: Says | None, mine: Path) -> None:
+    async with a_peer(found, mine) as address:
+        assert await asked(address, mine, boot_id) == said
+
+
+async def test_whoever_has_no_certificate_of_the_agents_authority_is_not_answered(mine: Path, tmp_path: Path) -> None:
+    foreign = AgentAuthority().write(tmp_path / "foreign")
+    shutil.copy(mine / "ca.crt", foreign / "ca.crt")  # it believes us, but we do not believe it
+    async with a_peer(Found(Word.REACHED), mine) as address:
+        assert await asked(address, foreign) is None
+        assert await asked(address, mine) is Says.NO_ORDER
+
+
+async def test_a_stranger_that_answers_is_not_believed(authority: AgentAuthority, mine: Path, tmp_path: Path) -> None:
+    foreign = AgentAuthority().write(tmp_path / "foreign")
+    shutil.copy(mine / "ca.crt", foreign / "ca.crt")
+    other = authority.write(tmp_path / "other", name="somebody-else")  # of our authority, but not an agent
+    for folder in (foreign, other):
+        async with a_peer(Found(Word.REACHED), folder) as address:
+            assert await asked(address, mine) is None
+
+
+async def test_silence_counts_as_no_word_and_does_not_hold_up_the_others(mine: Path) -> None:
+    async def mute(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        held.append(writer)
+
+    held: list[asyncio.StreamWriter] = []
+    deaf = await asyncio.start_server(mute, HOST, 0)
+    silent = Address("n3", HOST, deaf.sockets[0].getsockname()[1])
+    async with a_peer(Found(Word.REACHED), mine) as address:
+        asking = Asking("n1", "boot-1", PACE, Certificates(mine), CLOCK)
+        began = CLOCK.monotonic()
+        found = await ask_all(asking, [silent, address, Address("n4", HOST, 1)])
+    assert found.words == {"n2": Says.NO_ORDER}
+    assert found.began_at <= began + 1
+    for writer in held:
+        writer.transport.abort()
+    deaf.close()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda told: msgspec.structs.replace(told, nonce="another"),
+        lambda told: msgspec.structs.replace(told, node="n9"),
+        lambda told: msgspec.structs.replace(told, age_seconds=11.0),
+        lambda told: msgspec.structs.replace(told, age_seconds=-1.0),
+    ],
+)
+async def test_an_answer_to_another_question_or_of_long_ago_is_none(spoil: Callable[[Told], Told], mine: Path) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        nonce = head.partition("nonce=")[2].partition(" ")[0]
+        body = msgspec.json.encode(spoil(Told(node="n1", nonce=nonce, word=Word.REACHED)))
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, HOST, 0, ssl=Certificates(mine).current().answering)
+    assert await asked(Address("n2", HOST, server.sockets[0].getsockname()[1]), mine) is None
+    server.close()
+
+
+async def test_new_certificates_are_used_without_a_restart(mine: Path, tmp_path: Path) -> None:
+    theirs = shutil.copytree(mine, tmp_path / "theirs")
+    async with a_peer(Found(Word.REACHED), theirs, look_seconds=0.05) as address:
+        assert await asked(address, mine) is Says.NO_ORDER
+        AgentAuthority().write(theirs)
+        shutil.copytree(theirs, mine, dirs_exist_ok=True)
+
+        async def is_answered() -> bool:
+            return await asked(address, mine) is Says.NO_ORDER
+
+        await eventually(is_answered, within=10)
+
+
+def test_certificates_that_are_half_replaced_leave_the_old_ones_in_use(mine: Path) -> None:
+    certificates = Certificates(mine)
+    before = certificates.current()
+    (mine / "tls.key").write_text("not whole yet")
+    assert certificates.current() is before
+
+
+def test_certificates_that_cannot_be_used_are_told_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(BadCertificates, match=r"must hold ca.crt, tls.crt and tls.key"):
+        Certificates(tmp_path).current()
+
+
+async def test_an_address_that_is_not_ours_is_told_with_what_to_do(mine: Path) -> None:
+    async def look(_node: str) -> Found:
+        return Found(Word.REACHED)
+
+    with pytest.raises(CannotAnswer, match=r"choose another with --address"):
+        async with answering(Desk(Relay(look, never, CLOCK), CLOCK), "192.0.2.1", 9640, Certificates(mine)):
+            pass
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "POST /about/n1?nonce=7 HTTP/1.1",
+        "GET /about/?nonce=7 HTTP/1.1",
+        "GET /about/n1 HTTP/1.1",
+        f"GET /about/n1?nonce={'7' * 65} HTTP/1.1",
+        "GET /about/n1/n2?nonce=7 HTTP/1.1",
+        "GET /metrics HTTP/1.1",
+        "GET //[x?nonce=7 HTTP/1.1",
+        "nonsense",
+    ],
+)
+async def test_any_other_question_finds_nothing(head: str, mine: Path) -> None:
+    async with a_peer(Found(Word.REACHED, ORDER), mine) as address:
+        line = await connect(HOST, address.port, Certificates(mine).current().asking, NAME, 5)
+        answer = await line.ask(f"{head}\r\n\r\n")
+        line.drop()
+    assert (answer.status, answer.body) == (404, b"")
+
+
+async def test_one_look_answers_all_who_ask_within_a_moment() -> None:
+    looks: list[str] = []
+
+    async def look(node: str) -> Found:
+        looks.append(node)
+        await asyncio.sleep(0)
+        return Found(Word.REACHED)
+
+    clock = HandClock()
+    relay = Relay(look, never, clock)
+    async with asyncio.TaskGroup() as group:
+        asks = [group.create_task(relay.ask("n1")) for _ in range(5)]
+    assert {ask.result() for ask in asks} == {(Found(Word.REACHED), 100.0)}
+    clock.at += SHARED_SECONDS - 0.1
+    await relay.ask("n1")
+    assert looks == ["n1"]
+    clock.at += 0.1
+    assert await relay.ask("n1") == (Found(Word.REACHED), 100 + SHARED_SECONDS)
+    assert looks == ["n1", "n1"]
+
+
+async def test_peers_cannot_make_us_flood_the_api_server() -> None:
+    async def look(_node: str) -> Found:
+        return Found(Word.REACHED)
+
+    clock = HandClock()
+    relay = Relay(look, never, clock)
+    words = [(await relay.ask(f"n{number}"))[0].word for number in range(int(LOOKS_BURST) + 5)]
+    assert words == [Word.REACHED] * int(LOOKS_BURST) + [Word.UNKNOWN] * 5
+    clock.at += 0.5
+    assert (await relay.ask("one more"))[0].word is Word.REACHED
+
+
+async def test_whoever_is_cut_off_says_so_to_all_who_ask_and_asks_nobody() -> None:
+    async def look(_node: str) -> Found:
+        raise AssertionError
+
+    relay = Relay(look, lambda: True, HandClock())
+    words = [(await relay.ask(f"n{number}"))[0].word for number in range(10 * int(LOOKS_BURST))]
+    assert set(words) == {Word.CUT_OFF}
+
+
+def test_nobody_may_ask_all_the_time() -> None:
+    clock = HandClock()
+    askers = Askers(clock)
+    assert askers.may_ask("10.0.0.1")
+    assert not askers.may_ask("10.0.0.1")
+    assert askers.may_ask("10.0.0.2")
+    clock.at += 0.25
+    assert askers.may_ask("10.0.0.1")
+
+
+def test_all_peers_are_asked_within_the_time_for_them() -> None:
+    pace = Pace(interval_seconds=5, request_seconds=3, failures=3, peer_seconds=40)  # five batches of 4 s, twice
+    assert at_once(5, pace) == 16
+    assert at_once(1000, pace) == 200
+    assert at_once(10_000, pace) == AT_ONCE_MAX
+
+
+def test_an_order_is_only_for_the_boot_that_it_names() -> None:
+    told = Told(node="n1", nonce="1", word=Word.REACHED, order=ORDER)
+    assert (says(told, "boot-1"), says(told, "boot-2")) == (Says.ORDER, Says.NO_ORDER)

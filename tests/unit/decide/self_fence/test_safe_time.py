@@ -1,0 +1,118 @@
+"""After how long a node that was ordered to die is counted as dead, and by whom."""
+
+import msgspec
+import pytest
+
+from defib.decide.self_fence.heard import Witness, enough_heard, is_heard
+from defib.decide.self_fence.safe_time import as_sum, safe_time
+from defib.model.meta import Meta
+from defib.model.node import Lease
+from defib.model.self_fence import ORDER, REPORT, Order, Pace, Report, domain_of, read_order, read_report, text_of
+
+PACE = Pace(interval_seconds=5, request_seconds=3, failures=3, peer_seconds=12)
+REPORTED = Report(
+    pace=PACE,
+    watchdog="device",
+    watchdog_seconds=15,
+    feed_seconds=3,
+    armed=True,
+    boot_id="b-1",
+    address="10.0.0.1",
+    port=9640,
+    domain="east",
+    control_plane=False,
+    version="1.0",
+    sequence=80,
+    answered=79,
+    steady_seconds=500,
+)
+SAFE = safe_time(REPORTED).seconds
+
+
+def witness(domain: str, *, silent: float = 1, known: float = 9999, **changes: object) -> Witness:
+    report = msgspec.structs.replace(REPORTED, **changes)
+    return Witness(domain=domain, report=report, silent_seconds=silent, known_seconds=known)
+
+
+def test_the_safe_time_is_a_sum_that_a_person_can_check() -> None:
+    time = safe_time(REPORTED)
+    assert as_sum(time) == (
+        "24 s renewals + 12 s peers + 3 s feed + 15 s watchdog + 10 s reboot + 6.4 s clocks = 70.4 s"
+    )
+    assert all(part.why for part in time.parts)
+
+
+def test_the_real_timeout_of_the_watchdog_counts() -> None:
+    longer = safe_time(msgspec.structs.replace(REPORTED, watchdog_seconds=60))
+    assert longer.seconds == pytest.approx(SAFE + 1.1 * 45)
+
+
+def test_a_software_watchdog_takes_longer_to_be_believed() -> None:
+    assert safe_time(msgspec.structs.replace(REPORTED, watchdog="software")).seconds > SAFE
+
+
+@pytest.mark.parametrize(
+    ("who", "heard"),
+    [
+        (witness("east"), True),
+        (witness("east", silent=13), True),
+        (witness("east", silent=13.1), False),
+        (witness("east", answered=78), False),  # its renewals arrive, our answers do not
+        (witness("east", steady_seconds=SAFE - 1), False),  # it may have said that it is cut off
+        (witness("east", known=399), False),  # its peers may not know it yet
+        (witness("east", pace=msgspec.structs.replace(PACE, failures=2)), False),
+        (Witness(domain="east", report=None, silent_seconds=0, known_seconds=9999), False),
+    ],
+)
+def test_an_agent_is_heard_when_it_cannot_have_said_that_it_is_cut_off(who: Witness, heard: bool) -> None:
+    assert is_heard(who, SAFE) is heard
+
+
+@pytest.mark.parametrize(
+    ("silent", "enough"),
+    [
+        ((), True),
+        (("west", "west"), True),  # half of two domains
+        (("east", "east", "west", "west"), False),
+        (("east", "east", "west"), True),
+        (("east",), True),
+    ],
+)
+def test_at_least_half_of_the_domains_must_be_heard(silent: tuple[str, ...], enough: bool) -> None:
+    left = list(silent)
+    agents = []
+    for domain in ("east", "east", "east", "west", "west"):
+        is_silent = domain in left
+        if is_silent:
+            left.remove(domain)
+        agents.append(witness(domain, silent=99 if is_silent else 1))
+    assert enough_heard(agents, SAFE).enough is enough
+
+
+def test_without_agents_nobody_is_heard() -> None:
+    heard = enough_heard([], SAFE)
+    assert not heard.enough
+    assert str(heard) == "0 of 0 failure domains are heard"
+
+
+def test_a_report_and_an_order_are_read_as_they_were_written() -> None:
+    order = Order(remediation="uid-1", boot_id="b-1")
+    lease = Lease(metadata=Meta(annotations={REPORT: text_of(REPORTED), ORDER: text_of(order)}))
+    assert (read_report(lease), read_order(lease)) == (REPORTED, order)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"bootId": 7}', '{"remediation": "x"}'])
+def test_what_cannot_be_read_is_neither_a_report_nor_an_order(text: str) -> None:
+    lease = Lease(metadata=Meta(annotations={REPORT: text, ORDER: text}))
+    assert (read_report(lease), read_order(lease)) == (None, None)
+
+
+@pytest.mark.parametrize("seconds", [0, -5, 100_000])
+def test_a_report_with_a_time_that_makes_no_sense_is_not_relied_on(seconds: float) -> None:
+    told = text_of(msgspec.structs.replace(REPORTED, watchdog_seconds=seconds))
+    assert read_report(Lease(metadata=Meta(annotations={REPORT: told}))) is None
+
+
+def test_an_agent_whose_report_cannot_be_read_is_alone_in_its_domain() -> None:
+    assert domain_of(Lease(metadata=Meta(name="defib-agent-n1"))) == "unknown n1"
+    assert domain_of(Lease(metadata=Meta(annotations={REPORT: text_of(REPORTED)}))) == "east"
