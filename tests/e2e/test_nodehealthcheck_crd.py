@@ -18,10 +18,12 @@ from defib.kube.errors import Invalid, KubeError, NotFound, Refused
 from defib.kube.http import connect
 from defib.kube.kinds import NODE_HEALTH_CHECKS, Kind, unstructured
 from defib.model.health_check import (
+    SPELLS_MAX,
     Began,
     CheckStatus,
     NodeHealthCheck,
     ObjectRef,
+    Spell,
     StartedRemediation,
     StatusCondition,
     UnhealthyNode,
@@ -192,6 +194,17 @@ async def test_all_that_the_operator_writes_into_a_status_is_kept(client: Client
     condition = StatusCondition(
         type="Disabled", status="False", reason="R", message="m", last_transition_time=T0, observed_generation=3
     )
+    spell = Spell(
+        node="n1",
+        type="Ready",
+        status="Unknown",
+        began=T0,
+        ended=T0,
+        healed=True,
+        silent_since=T0,
+        remediated=T0,
+        upgrade="kured",
+    )
     status = CheckStatus(
         observed_generation=3,
         observed_nodes=5,
@@ -200,6 +213,7 @@ async def test_all_that_the_operator_writes_into_a_status_is_kept(client: Client
         unhealthy_nodes=[node, UnhealthyNode(name="n2")],
         conditions=[condition, StatusCondition(type="StormActive", status="True")],
         history=[Began(node="n1", started=T0)] * 1000,
+        spells=[spell] * SPELLS_MAX,
         phase="Remediating",
         reason="a sentence",
         last_update_time=T0,

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from defib import __version__
-from defib.cli.commands import asking, hand, offline, running
+from defib.cli.commands import agent, asking, hand, offline, running
 from defib.config import BadSettings
 
 KUBECTL_PLUGIN = "kubectl-defib"
@@ -55,8 +55,8 @@ def cli() -> None:
 SECTIONS = {
     "Ask": (asking.status, asking.why, asking.incidents, asking.timeline, asking.drain, asking.shards),
     "Take a hand": (hand.pause, hand.resume, hand.approve, hand.reject, hand.confirm_down),
-    "What if": (offline.check, offline.plan, offline.simulate, offline.dump, offline.replay),
-    "Run": (running.demo, running.run, running.elect),
+    "What if": (offline.check, offline.plan, offline.simulate, offline.report, offline.dump, offline.replay),
+    "Run": (running.demo, running.run, agent.agent, running.elect),
     "Other": (asking.completion, running.version),
 }
 for _commands in SECTIONS.values():

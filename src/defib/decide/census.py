@@ -4,8 +4,9 @@ Nothing here depends on the time: a trouble says from when on it counts. So a no
 has changed, and a quiet cluster of thousands costs next to nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
@@ -86,17 +87,29 @@ def _counted(check: Check, nodes: Mapping[str, Node], before: Census | None, nam
 def trouble_of(node: Node, conditions: tuple[UnhealthyCondition, ...]) -> Trouble | None:
     """The trouble that counts first, if the node has any."""
     first: Trouble | None = None
+    for one in shown_by(node, conditions):
+        at = one.since + one.wanted.duration
+        if first is None or at < first.unhealthy_at:
+            first = Trouble(at, Because(one.wanted.type, one.wanted.status, one.condition.last_transition_time))
+    return first
+
+
+class Shown(NamedTuple):
+    """An unhealthy condition that a node has, and since when."""
+
+    wanted: UnhealthyCondition
+    condition: Condition
+    since: datetime
+
+
+def shown_by(node: Node, conditions: tuple[UnhealthyCondition, ...]) -> Iterator[Shown]:
     for shown in node.status.conditions or ():
         for wanted in conditions:
             if shown.type != wanted.type or shown.status != wanted.status:
                 continue
             since = _since(shown, node)
-            if since is None:
-                continue
-            at = since + wanted.duration
-            if first is None or at < first.unhealthy_at:
-                first = Trouble(at, Because(shown.type, shown.status, shown.last_transition_time))
-    return first
+            if since is not None:
+                yield Shown(wanted, shown, since)
 
 
 def _since(condition: Condition, node: Node) -> datetime | None:

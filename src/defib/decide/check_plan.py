@@ -13,6 +13,7 @@ from defib.decide.ground import Ground
 from defib.decide.machine_checks import conflict, spares_terminating, unasked
 from defib.decide.news import ended, news
 from defib.decide.recovery import plan_gone, plan_recovering, plan_unreadable, tidy_up
+from defib.decide.spells import spells_of
 from defib.decide.status import Standing, broken_status, patch_for, status_of
 from defib.decide.storm import storm
 from defib.decide.suspicion import Suspicion
@@ -109,10 +110,15 @@ def plan_check(known: Known, check: Check, sharing: Sharing) -> CheckPlan:
     upgrade = upgrade_of(view)
     weather = storm(check.storm_cooldown, view.status, too_many=is_below_threshold(view), now=view.now)
     standing = Standing(
-        disabled=disabled, gates=check_gates(view, disabled, weather, upgrade), storm=weather, upgrade=upgrade
+        disabled=disabled,
+        gates=check_gates(view, disabled, weather, upgrade),
+        storm=weather,
+        upgrade=upgrade,
+        why_slow=haste.why_not,
     )
     plans = _plan_nodes(view, standing, Ledger(view, sharing.taken), haste)
-    after = status_of(view, standing, {name: plan.entry for name, plan in plans.items() if plan.entry is not None})
+    entries = {name: plan.entry for name, plan in plans.items() if plan.entry is not None}
+    after = status_of(view, standing, entries, spells_of(view, haste.troubles))
     moments = [*(plan.wake_at for plan in plans.values()), weather.calms_until, upgrade.changes_at, haste.wake_at]
     return CheckPlan(
         known=known,

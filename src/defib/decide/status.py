@@ -11,7 +11,7 @@ from defib.decide.history import kept
 from defib.decide.storm import ACTIVE, COOLDOWN, REASON, Storm
 from defib.decide.templates import Disabled
 from defib.decide.view import View
-from defib.model.health_check import CheckStatus, StatusCondition, UnhealthyNode
+from defib.model.health_check import CheckStatus, Spell, StatusCondition, UnhealthyNode
 
 ENABLED = "NodeHealthCheckEnabled"
 ALLOWED = "RemediationAllowed"
@@ -21,6 +21,7 @@ UPGRADING = "Upgrading"
 MOST_MESSAGES = 1000
 MOST_NODES = 2500
 STUCK = "UpgradeStuck"
+FAST = "FastPath"
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,9 +31,12 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     gates: CheckGates
     storm: Storm
     upgrade: Upgrade
+    why_slow: str = ""  # a fast path is asked for and not taken
 
 
-def status_of(view: View, standing: Standing, entries: Mapping[str, UnhealthyNode]) -> CheckStatus:
+def status_of(
+    view: View, standing: Standing, entries: Mapping[str, UnhealthyNode], spells: list[Spell] | None
+) -> CheckStatus:
     """The status as it should be. Times are whole seconds, as Kubernetes writes them."""
     history = [msgspec.structs.replace(one, started=whole(one.started)) for one in kept(view)]
     nodes = [_whole_entry(entries[name]) for name in sorted(entries)]
@@ -44,6 +48,7 @@ def status_of(view: View, standing: Standing, entries: Mapping[str, UnhealthyNod
         unhealthy_nodes=_listed(nodes) or None,
         conditions=_conditions(view, standing),
         history=history or None,
+        spells=spells,
         phase=_phase(view, standing, nodes),
         reason=_reason(view, standing, nodes),
         last_update_time=view.status.last_update_time,
@@ -89,9 +94,8 @@ def _conditions(view: View, standing: Standing) -> list[StatusCondition]:
                 type=COOLDOWN, status=str(calming), reason=REASON, message="waits for calm" if calming else ""
             ),
         ]
-    return merged(
-        view.status.conditions or [], wanted + _upgrading(view, standing.upgrade), view.check.generation, view.now
-    )
+    wanted += [*_upgrading(view, standing.upgrade), *_fast(view, standing.why_slow)]
+    return merged(view.status.conditions or [], wanted, view.check.generation, view.now)
 
 
 def _disabled(why: Disabled | None) -> StatusCondition:
@@ -127,6 +131,20 @@ def _upgrading(view: View, upgrade: Upgrade) -> list[StatusCondition]:
         for kind in (UPGRADING, STUCK)
         if view.status.condition(kind) is not None
     ]
+
+
+def _fast(view: View, why_slow: str) -> list[StatusCondition]:
+    """Absent until somebody asks for a fast path."""
+    if view.check.fast_path is None:
+        said = ("False", "NotAskedFor", "the check has no fastPath")
+        return [_fast_path(*said)] if view.status.condition(FAST) is not None else []
+    if why_slow:
+        return [_fast_path("False", "ProofNotEnough", f"not taken, so nodes go the usual way: {why_slow}")]
+    return [_fast_path("True", "Taken", "a node that falls silent is asked after at once")]
+
+
+def _fast_path(status: str, reason: str, message: str) -> StatusCondition:
+    return StatusCondition(type=FAST, status=status, reason=reason, message=message)
 
 
 def merged(
@@ -196,9 +214,11 @@ def whole_or_none(moment: datetime | None) -> datetime | None:
 def patch_for(raw: object, before: CheckStatus, after: CheckStatus, now: datetime) -> dict[str, Any] | None:
     """What to merge into the status; None when it says the same already. What it no longer says becomes null."""
     known = raw if isinstance(raw, dict) else {}
-    if "inFlightRemediations" not in known and msgspec.structs.replace(before, last_update_time=None) == (
-        msgspec.structs.replace(after, last_update_time=None)
-    ):
+    same = msgspec.structs.replace(after, last_update_time=before.last_update_time)
+    if "spells" not in known:
+        # An API server with an older CRD drops them. So they are first told along with something else.
+        same = msgspec.structs.replace(same, spells=before.spells)
+    if "inFlightRemediations" not in known and before == same:
         return None
     told = msgspec.to_builtins(msgspec.structs.replace(after, last_update_time=whole(now)))
     return {key: told.get(key) for key in sorted({*told, *(known.keys() & FIELDS)})}

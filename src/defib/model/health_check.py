@@ -13,6 +13,7 @@ from defib.model.selector import EVERYTHING, Selector
 
 DEFAULT_MAX_UNHEALTHY = Amount(49, is_percent=True)
 HISTORY_MAX = 1000
+SPELLS_MAX, SPELLS_OPEN_MAX = 200, 100  # in all, and of those that go on: a lost zone must not push out what was before
 
 
 class NodeHealthCheck(Resource, frozen=True):
@@ -101,10 +102,11 @@ class Guards(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FastPath(msgspec.Struct, frozen=True, kw_only=True):
-    """How silent a node must be, and who must have spoken, for it to be unhealthy before Kubernetes says so."""
+    """How silent a node must be, who must have spoken, and what must prove it, to act before Kubernetes says so."""
 
     missed: int = 2  # renewals of its heartbeat
     evidence: tuple[Source, ...] = (Source.KUBELET, Source.POWER)
+    proof: tuple[str, ...] = ("A", "D")  # grades; its template must not be content with any other
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,6 +190,24 @@ class Began(Wire, frozen=True):
     started: datetime
 
 
+class Spell(Wire, frozen=True):
+    """For how long one node showed one unhealthy condition, whether or not anything came of it. Whole seconds.
+
+    Of a missed heartbeat, `began` is when the fast path was sure of it. `healed`: the condition went away; else the node
+    did, or the check stopped asking. `remediated`: from then on it did not go by itself any more, whoever began it.
+    """
+
+    node: str
+    type: str
+    status: str
+    began: datetime
+    ended: datetime | None = None
+    healed: bool = False
+    silent_since: datetime | None = None  # its last heartbeat
+    remediated: datetime | None = None
+    upgrade: str = ""  # which one took nodes down on purpose meanwhile
+
+
 class CheckStatus(Wire, frozen=True):
     observed_generation: int = 0
     observed_nodes: int | None = None
@@ -196,6 +216,7 @@ class CheckStatus(Wire, frozen=True):
     unhealthy_nodes: list[UnhealthyNode] | None = None
     conditions: list[StatusCondition] | None = None
     history: list[Began] | None = None
+    spells: list[Spell] | None = None
     phase: str = ""
     reason: str = ""
     last_update_time: datetime | None = None

@@ -67,6 +67,37 @@ def plan(dump: Path | None, output: str, **flags: Any) -> None:
 
 
 @click.command()
+@click.argument("check", default="", metavar="[CHECK]")
+@click.option(
+    "--by", default="", metavar="LABEL", help="Tell nodes apart by this label, such as topology.kubernetes.io/zone."
+)
+@dump_option
+@output_option
+@live_options("kubeconfig", "context")
+def report(check: str, by: str, dump: Path | None, output: str, **flags: Any) -> None:
+    """Say what other durations would have done so far, and recommend one.
+
+    Every NodeHealthCheck remembers for how long its nodes were ill, in every mode, also when they came back before anything
+    was done. From that: how often each duration, the fast path and other budgets would have acted, how many of those nodes
+    came back by themselves, and how much sooner the others would have been mended. What cannot be known is said.
+
+    \b
+    Examples:
+      defib report
+      defib report workers --by topology.kubernetes.io/zone
+      defib report --dump incident.json.gz
+      defib report -o json | jq -r '.checks[] | .check as $c | .pools[].conditions[] | "\\($c) \\(.advice.duration)"'
+
+    \b
+    Exit codes: 0 here it is; 1 there is none, one line says why; 2 the command line is wrong.
+    """  # noqa: D301  see cli
+    from defib.cli.report import show_report
+    from defib.console.report import Question
+
+    show_report(Question(check=check, by=by), dump, settings_from(flags), output)
+
+
+@click.command()
 @click.argument("file", type=DUMP)
 @click.option(
     "--for",
