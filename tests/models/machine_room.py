@@ -4,12 +4,15 @@ A tick is longer than a BMC may take to obey, and shorter than Defib waits for a
 times are ticks ago, and what is older than it could matter is as old as it can matter.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import msgspec
 
+from defib.decide.fencing.case import Case
 from defib.decide.fencing.table import TRANSITIONS, Row
+from defib.decide.fencing.work import work
+from defib.model.action import Action
 from defib.model.incident import Phase
 from defib.model.power import PowerState
 from defib.model.power_cycle import Policy
@@ -20,6 +23,7 @@ TICK = 25 * SECOND
 POLICY = Policy(attempts=1, backoff=TICK, off_within=3 * TICK, free_within=TICK, on_within=3 * TICK, back_within=TICK)
 SILENT = 2  # ticks without a heartbeat after which a node is no longer ready
 LONGEST = 9  # what is as old as this counts as much older
+FRESH = 1  # so old may be what something is freed by
 BMCS = ("well", "says off", "says on", "ignores", "silent")
 HUNG, DARK, WELL = (True, False), (False, False), (True, True)  # whether it is on, and its kubelet is heard
 BEGINS = (HUNG, DARK, WELL)
@@ -53,6 +57,11 @@ class Record(NamedTuple):
     command: str = ""
     proof: bool = False
     is_tainted: bool = False
+
+
+PROVED = Record(
+    phase=Phase.FREEING, boot=0, seen_on=True, command=PowerState.OFF.value, proof=True, is_tainted=True
+)  # before it was started anew
 
 
 class Seen(NamedTuple):
@@ -100,6 +109,8 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     compares: bool = True  # the record is written only onto the version that was seen
     needs_proof: bool = True  # looked at, live, before anything is freed
     policy: Policy = POLICY
+    works: Callable[[Case], tuple[Action, ...]] = work
+    is_restored: bool = False  # it begins with a record from a backup, in which it is proved to be down
     slow: int = 0  # so many ticks old a plan may be when it is carried out
     late: int = 1  # so many ticks a command may be on its way
 
@@ -230,7 +241,7 @@ def _tidied(one: Replica, record: Record, boots: dict[int, int]) -> Replica:
     )
     sent = one.sent if one.sent is not None and one.sent[1] <= record.since else None
     looks = tuple(
-        look if look.ago <= record.since else look._replace(ago=LONGEST)
+        look if look.ago <= max(record.since, FRESH) else look._replace(ago=LONGEST)
         for place, look in enumerate(one.looks)
         if look.ago <= record.since or (place == len(one.looks) - 1 and record.phase is Phase.FREEING)
     )

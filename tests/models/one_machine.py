@@ -14,7 +14,6 @@ from typing import Any
 
 from defib.decide.fencing.case import Case
 from defib.decide.fencing.table import Row
-from defib.decide.fencing.work import work
 from defib.model.action import FreePod, ReadPower, SwitchPower, TaintNode, UntaintNode
 from defib.model.incident import Phase
 from defib.model.power import Look, PowerSeen, PowerState, Reading, Sent
@@ -25,6 +24,7 @@ from tests.models.machine_room import (
     LONGEST,
     OFF,
     ON,
+    PROVED,
     READ,
     SILENT,
     TICK,
@@ -49,7 +49,11 @@ from tests.unit.decide.fencing import cases
 
 def model(way: Way) -> Model[World]:
     begins = tuple(
-        World(Machine(bmc, is_on, runs, silent=0 if runs else SILENT), troubles=way.troubles)
+        World(
+            Machine(bmc, is_on, runs, silent=0 if runs else SILENT, shown_boot=0 if way.is_restored else 1),
+            PROVED if way.is_restored else Record(),
+            troubles=way.troubles,
+        )
         for bmc in way.bmcs
         for is_on, runs in way.begins
     )
@@ -107,13 +111,13 @@ def _moment(ago: int) -> datetime:
     return T0 - (ago if ago < LONGEST else 2 * LONGEST) * TICK
 
 
-def _planned(rows: tuple[Row, ...], case: Case, record: Record) -> tuple[Deed, ...]:
+def _planned(way: Way, case: Case, record: Record) -> tuple[Deed, ...]:
     """The next row, or the work of the phase."""
-    row = next((one for one in rows if one.source is record.phase and one.when(case)), None)
+    row = next((one for one in way.rows if one.source is record.phase and one.when(case)), None)
     if row is not None:
         return (Deed("enters", record=_entered(record, row, row.also(case))),)
     deeds: list[Deed] = []
-    for action in work(case):
+    for action in way.works(case):
         match action:
             case SwitchPower():
                 deeds += [Deed("writes down", action.power), Deed("sends", action.power)]
@@ -149,7 +153,7 @@ class _Moves:
         self.way = way
         self._plan: Callable[[Record, Machine, Replica, bool], tuple[Deed, ...]] = lru_cache(maxsize=None)(
             lambda record, machine, replica, is_wanted: _planned(
-                way.rows, case_of(record, machine, replica, is_wanted, way.policy), record
+                way, case_of(record, machine, replica, is_wanted, way.policy), record
             )
         )
 

@@ -12,7 +12,10 @@ import pytest
 
 from defib.decide.fencing.case import Case
 from defib.decide.fencing.table import TRANSITIONS, Row
+from defib.decide.fencing.work import work
+from defib.model.action import Action
 from defib.model.incident import Phase, PowerReading
+from defib.model.power import Look, Reading
 from tests.models.explore import Explored, explore
 from tests.models.machine_room import BEGINS, HUNG, OFF, ON, POLICY, WELL, Way, World
 from tests.models.one_machine import model
@@ -68,6 +71,14 @@ def test_whatever_a_bmc_says_and_however_the_machine_was(way: Way) -> None:
     assert found.states > 10_000
 
 
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("bmc", ["well", "says on", "ignores", "silent"])
+def test_a_record_from_a_backup_frees_nothing_of_a_machine_that_is_on(bmc: str) -> None:
+    found = told(Way(bmcs=(bmc,), begins=(HUNG, WELL), is_restored=True, troubles=1 + TROUBLES))
+    assert found.wrong == "", str(found)
+    assert found.states > 500
+
+
 # Mistakes.
 
 
@@ -87,6 +98,13 @@ def proved_when(when: Callable[[Case], bool]) -> tuple[Row, ...]:
     )
 
 
+def believing(case: Case) -> tuple[Action, ...]:
+    """As if what is written down need not be held against the machine."""
+    just_now = Look(Reading(OFF, case.cluster.now), case.heartbeat)
+    is_freeing = case.status.phase is Phase.FREEING
+    return work(change(case, seen=change(case.seen, looks=(*case.seen.looks, just_now))) if is_freeing else case)
+
+
 def believed(_: Case) -> dict[str, PowerReading]:
     return {"seen_on": SEEN_ON}
 
@@ -99,9 +117,14 @@ def reads_on_once(case: Case) -> bool:
 FREED, FORGOTTEN, STUCK = "freed while it was on", "nobody cares any more", "nothing good can be reached"
 TIME_IS_UP = ("the time is up", "the time is up, and another attempt is left")
 ONCE = Way(bmcs=("well",), begins=(HUNG,), troubles=1)
+ACCEPTED = proved_when(lambda case: case.was_sent(OFF) is not None)
 WRONG: dict[str, tuple[Way, str]] = {
-    "accepted is taken for off": (
-        change(ONCE, rows=proved_when(lambda case: case.was_sent(OFF) is not None), troubles=0),
+    "accepted is taken for off, and not looked at again": (
+        change(ONCE, rows=ACCEPTED, works=believing, troubles=0),
+        FREED,
+    ),
+    "a record from a backup is believed": (
+        Way(bmcs=("well",), begins=(HUNG,), is_restored=True, works=believing, troubles=0),
         FREED,
     ),
     "a BMC is believed that was never seen to say on": (
@@ -143,7 +166,7 @@ WRONG: dict[str, tuple[Way, str]] = {
         FORGOTTEN,
     ),
     "the mandate is not looked at before a command is sent": (change(ONCE, needs_mandate=False), FORGOTTEN),
-    "versions are not compared": (change(ONCE, compares=False), FREED),
+    "versions are not compared": (change(ONCE, compares=False), FORGOTTEN),
     "a machine that does not go off is waited for": (
         Way(rows=without_rows(Phase.POWERING_OFF, *TIME_IS_UP), bmcs=("ignores",), begins=(HUNG,), troubles=0),
         STUCK,
@@ -160,3 +183,8 @@ WRONG: dict[str, tuple[Way, str]] = {
 def test_a_mistake_would_be_noticed(mistake: str) -> None:
     way, expected = WRONG[mistake]
     assert expected in told(way).wrong
+
+
+def test_the_last_look_before_workloads_are_freed_makes_up_for_a_proof_that_is_none() -> None:
+    """Accepted is taken for off, and still nothing is freed while it is on: the machine itself is asked once more."""
+    assert told(change(ONCE, rows=ACCEPTED, troubles=0)).wrong == ""

@@ -13,7 +13,7 @@ from defib.model.incident import Grade, Outcome, Phase, Proof
 from defib.model.power import PowerState
 from tests.simulation.faults import FLAWS
 from tests.simulation.mutants.days import Drawn, switching
-from tests.simulation.mutants.switching import Mutant, Swap, question, value
+from tests.simulation.mutants.switching import Mutant, Swap, always, question, value
 
 
 def _believed_at_once(_: Any) -> Any:
@@ -82,9 +82,13 @@ FENCING = (
     Mutant(
         name="proof not awaited",
         invariant="I1",
-        broken="a machine counts as down as soon as it was told to be",
+        broken="a machine counts as down as soon as it was told to be, and is not looked at again",
         needs=lambda day: day.switches and day.has_for_ill("bmc: ignores commands", "bmc: says it is on"),
-        swaps=(Swap("defib.decide.fencing.proofs:_by_power", _believed_at_once),),
+        swaps=(
+            Swap("defib.decide.fencing.proofs:_by_power", _believed_at_once),
+            Swap("defib.decide.fencing.proofs:is_still_off", always(True)),
+            Swap("defib.decide.fencing.proofs:is_disproved", always(False)),
+        ),
     ),
     Mutant(
         name="liar believed",

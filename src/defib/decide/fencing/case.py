@@ -13,7 +13,7 @@ from defib.decide.doubt import BRAKE, SELF_DOUBT
 from defib.decide.fencing.hosts import host_on, is_let_go, stays_off
 from defib.decide.fencing.obstacles import OWN_NODE
 from defib.decide.fencing.order import Obstacle, Order
-from defib.decide.fencing.proofs import BMO_POLL, CLOCKS_DIFFER, confirmation_of, proof_of, written
+from defib.decide.fencing.proofs import BMO_POLL, CLOCKS_DIFFER, confirmation_of, is_disproved, proof_of, written
 from defib.model.cluster import Cluster, Served
 from defib.model.health_check import KindRef
 from defib.model.incident import Confirmation, Grade, IncidentStatus, NodeIncident, Phase, PowerReading, Proof
@@ -180,7 +180,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def on_counts_from(self) -> datetime:
         """Before it, an off that nobody has seen to work may still be on its way, and undo what was told or read."""
-        return self.since if self.status.proof is not None else self.since + self.late_off
+        is_past = self.status.proof is not None or self.status.phase is Phase.POWERING_ON  # it was seen before that
+        return self.since if is_past else self.since + self.late_off
 
     @property
     def seen_on(self) -> PowerReading | None:
@@ -225,7 +226,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     def has_stirred(self) -> bool:
         """Whether it shows life although it was proved to be down: somebody switched it on, or the proof was wrong."""
         proof, looks = self.status.proof, self.seen.looks
-        if (self.is_alive and self.is_new) or self.is_let_go or self.host_is_on:
+        if (self.is_alive and self.is_new) or self.is_let_go or self.host_is_on or is_disproved(self):
             return True
         if proof is None or proof.grade is not Grade.POWER or not looks or self.heartbeat is None:
             return False

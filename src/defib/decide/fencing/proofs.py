@@ -12,12 +12,53 @@ if TYPE_CHECKING:
 BMO_POLL = timedelta(seconds=60)  # so old may be what the baremetal operator says of a host that nobody had switched
 UNREADABLE_WAIT = timedelta(seconds=30)  # after an off that nobody can read back
 CLOCKS_DIFFER = timedelta(minutes=1)  # a word from later than that is not about now
+OFF_IS_FRESH = timedelta(seconds=30)  # so long after it was read as off, something may be freed by that
 
 
 def proof_of(case: "Case") -> Proof | None:
     """The first of a grade that is accepted here."""
     found = (_by_power(case), _by_time(case), _by_person(case))
     return next((proof for proof in found if proof is not None and proof.grade in case.policy.accepts), None)
+
+
+# Machines do not go back in time when etcd is restored from a backup. So whoever frees something by a proof of power
+# holds it against the machine first.
+
+
+def is_still_off(case: "Case") -> bool:
+    """Whether this very process has read it as off a moment ago. Other proofs cannot be looked at once more."""
+    looks = _telling(case)
+    is_fresh = bool(looks) and looks[-1].reading.at >= case.cluster.now - OFF_IS_FRESH
+    return not _is_by_power(case) or (is_fresh and is_borne_out(case))
+
+
+def is_borne_out(case: "Case") -> bool:
+    """Whether this process has seen for itself what the record says."""
+    looks = _telling(case)
+    if not _is_by_power(case):
+        return True
+    if is_disproved(case) or not looks:
+        return False
+    # What a Metal3 host says is a record as well, and as old, until the baremetal operator has looked.
+    is_of_now = case.seen.sent is not None or looks[-1].reading.at >= looks[0].reading.at + BMO_POLL
+    return is_of_now or not case.is_metal3
+
+
+def is_disproved(case: "Case") -> bool:
+    """Whether it was read as on since it was proved to be off, or this process itself has told it to go on."""
+    looks, sent = _telling(case), case.seen.sent
+    is_on = bool(looks) and looks[-1].reading.state is PowerState.ON
+    return _is_by_power(case) and (is_on or (sent is not None and sent.power is PowerState.ON))
+
+
+def _is_by_power(case: "Case") -> bool:
+    return case.status.proof is not None and case.status.proof.grade is Grade.POWER
+
+
+def _telling(case: "Case") -> list[Look]:
+    """What is known of this machine, by the way that is named now."""
+    looks = (look for look in case.seen.looks if look.path in (None, case.path))
+    return [look for look in looks if look.reading.state is not PowerState.UNKNOWN]
 
 
 def _by_power(case: "Case") -> Proof | None:

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from defib.decide.fencing.case import Case
 from defib.decide.fencing.order import Obstacle
+from defib.decide.fencing.proofs import is_borne_out, is_still_off
 from defib.model.duration import say
 from defib.model.incident import Grade, Outcome, Phase
 from defib.model.power import PowerState
@@ -48,8 +49,16 @@ def _powering_off(case: Case) -> Obstacle:
     return Obstacle("PoweringOff", "it is told to switch off, and its power is read until it is off")
 
 
+def _doubted(case: Case) -> Obstacle | None:
+    """Why nothing is freed, though it stands written that it was proved to be down."""
+    trouble = None if is_still_off(case) else _trouble(case)
+    if trouble is not None or is_borne_out(case):
+        return trouble
+    return Obstacle("ReadingPower", "its power is read once more, before anything is freed by what is written down")
+
+
 def _freeing(case: Case) -> Obstacle:
-    held = case.hold()
+    held = case.hold() or _doubted(case)
     if held is not None:
         return held
     node, failures = case.order.node, case.cluster.failures

@@ -12,6 +12,7 @@ import msgspec
 
 from defib.decide.fencing.case import Case
 from defib.decide.fencing.order import cause_of
+from defib.decide.fencing.proofs import is_borne_out, is_disproved
 from defib.model.incident import Outcome, Phase
 from defib.model.power import PowerState
 from defib.model.power_cycle import HandOver
@@ -111,10 +112,27 @@ def _nothing(_: Case) -> Changes:
     return {}
 
 
+def _and_in_doubt(when: Callable[[Case], bool]) -> Callable[[Case], bool]:
+    return lambda case: when(case) and not is_borne_out(case)
+
+
+def _with_no_proof(also: Callable[[Case], Changes]) -> Callable[[Case], Changes]:
+    """A person may still confirm it, which nobody asks for where there is a proof."""
+    return lambda case: also(case) | {"proof": None}
+
+
+def _stirred(case: Case) -> Changes:
+    return {"proof": None} if is_disproved(case) else {}
+
+
 _FAILED = (
     (Phase.RESTING, "the time is up, and another attempt is left", _has_attempts_left, _nothing),
     (Phase.REPLACING, "the time is up, and the machine can be replaced", _can_be_replaced, _handing_over),
     (Phase.NEEDS_PERSON, "the time is up", _time_is_up, _nothing),
+)
+_NOT_BORNE_OUT = tuple(
+    (to, f"{name}; its power could not be read once more", _and_in_doubt(when), _with_no_proof(also))
+    for to, name, when, also in _FAILED
 )
 _WITHDRAWN = (Phase.CANCELLING, "it is not wanted any more", _withdrawn, _nothing)
 _BY_HAND = (Phase.NEEDS_PERSON, "only a person can switch this machine", lambda case: case.is_by_hand, _nothing)
@@ -184,9 +202,10 @@ TRANSITIONS: tuple[Row, ...] = (
             lambda case: _withdrawn(case) and not (case.status.saved is not None and case.node is None),
             _nothing,
         ),
-        (Phase.POWERING_ON, "it shows life", lambda case: case.has_stirred, _nothing),
+        (Phase.POWERING_ON, "it shows life", lambda case: case.has_stirred, _stirred),
         (Phase.POWERING_ON, "its node may not be touched", lambda case: case.is_forbidden, _nothing),
         (Phase.POWERING_ON, "its workloads are free", lambda case: case.is_freed, _nothing),
+        *_NOT_BORNE_OUT,
         (Phase.POWERING_ON, "the time is up", _time_is_up, _nothing),
     ),
     *_from(

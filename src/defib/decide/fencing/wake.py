@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from defib.decide.fencing.case import OFF_IS_OVER, Case
-from defib.decide.fencing.proofs import UNREADABLE_WAIT
+from defib.decide.fencing.proofs import UNREADABLE_WAIT, is_still_off
 from defib.decide.fencing.work import next_command, next_reading
 from defib.decide.rules import INSTANT, LOOK_AGAIN
 from defib.model.incident import Phase
@@ -23,7 +23,8 @@ def wake_at(case: Case) -> datetime | None:
         Phase.CANCELLING: PowerState.ON,
         Phase.NEEDS_PERSON: PowerState.ON,
     }.get(phase)
-    if phase is Phase.LOOKING or power is not None:
+    is_doubted = phase is Phase.FREEING and not is_still_off(case)
+    if phase is Phase.LOOKING or power is not None or is_doubted:
         moments.append(next_reading(case))
     if power is not None:
         moments.append(next_command(case, power))

@@ -11,6 +11,7 @@ import msgspec
 
 from defib.decide.fencing.case import Case
 from defib.decide.fencing.lost import is_untold
+from defib.decide.fencing.proofs import is_still_off
 from defib.model.action import (
     Action,
     DeleteAttachment,
@@ -39,6 +40,7 @@ _PACES = (
     (timedelta(minutes=10), timedelta(seconds=10)),
 )
 _SELDOM = timedelta(minutes=1)
+_OF_HOST = timedelta(seconds=10)  # it is looked at for longer than the baremetal operator may take to look itself
 
 
 def work(case: Case) -> tuple[Action, ...]:
@@ -50,6 +52,8 @@ def target(incident: NodeIncident) -> Target:
 
 
 def pace(case: Case) -> timedelta:
+    if case.status.phase is Phase.FREEING and case.is_metal3:
+        return _OF_HOST
     age = case.cluster.now - case.since
     return next((pause for limit, pause in _PACES if age < limit), _SELDOM)
 
@@ -118,6 +122,8 @@ def _powering_on(case: Case) -> tuple[Action, ...]:
 def _freeing(case: Case) -> tuple[Action, ...]:
     if not case.order.node or case.status.proof is None or case.hold() is not None:
         return ()
+    if not is_still_off(case):
+        return _looking(case)
     incident = target(case.incident)
     if not case.is_told and case.node is not None:
         node, uid, saved = case.node.name, case.node.uid, case.status.saved

@@ -289,6 +289,10 @@ def test_a_machine_that_shows_life_after_its_proof_is_noticed() -> None:
     assert not a_case(Phase.FREEING, at=9, seen=looks, proof=PROOF).has_stirred
     assert a_case(Phase.FREEING, at=9, seen=looks, proof=PROOF, heartbeat=after(5)).has_stirred
     assert a_case(Phase.FREEING, at=9, proof=PROOF, node=back(), heartbeat=after(5)).has_stirred
+    assert a_case(Phase.FREEING, at=9, seen=seen(off(-1), on(1)), proof=PROOF).has_stirred
+    assert a_case(Phase.FREEING, at=9, seen=seen(told=ON), proof=PROOF).has_stirred, (
+        "we went on, and the record went back"
+    )
     # The Node was deleted, and its heartbeat with it.
     assert not a_case(Phase.FREEING, at=9, seen=looks, proof=PROOF, heartbeat=None, node=None).has_stirred
 

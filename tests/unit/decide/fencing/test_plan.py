@@ -47,6 +47,7 @@ from tests.unit.decide.fencing.cases import (
     PATH,
     PROOF,
     SEEN_ON,
+    UNKNOWN,
     a_command,
     a_look,
     a_pod,
@@ -56,6 +57,7 @@ from tests.unit.decide.fencing.cases import (
     back,
     change,
     failed,
+    look_at,
     off,
     on,
     seen,
@@ -247,7 +249,7 @@ def test_a_proof_is_in_the_record_before_the_taint_is_planned() -> None:
     assert len(written(found)["proof"]["readings"]) == 2
     assert written(found)["tainted"] is True
     assert TaintNode not in kinds(found)
-    assert TaintNode in kinds(plan(incident(Phase.FREEING, proof=PROOF, tainted=True), at=4))
+    assert TaintNode in kinds(plan(incident(Phase.FREEING, proof=PROOF, tainted=True), at=4, seen=proved))
 
 
 PROVED: dict[str, Any] = {"seen": seen(off(1), off(2), told=OFF), "at": 3}
@@ -277,7 +279,7 @@ def test_pods_that_come_in_sight_later_are_named_then_and_once() -> None:
     """Before they are ended. What is written decides, so a crash changes nothing."""
     begun = [Entry(at=T0, phase=Phase.FREEING, message="it is proved to be down")]
     known: dict[str, Any] = {"proof": PROOF, "tainted": True, "reason": "PodsLeaving"}
-    look: dict[str, Any] = {"node": tainted(NODE), "pods": [a_pod("alone", owner="")], "at": 3}
+    look: dict[str, Any] = {"node": tainted(NODE), "pods": [a_pod("alone", owner="")], **PROVED}
     unseen = plan(incident(Phase.FREEING, timeline=begun, **known), **(look | {"pods": None}))
     assert "timeline" not in written(unseen)
     found = plan(incident(Phase.FREEING, timeline=begun, **known), **look)
@@ -479,10 +481,18 @@ def wakes(found: Fencing) -> float | None:
 
 def test_it_wakes_to_detach_what_kubernetes_has_not() -> None:
     freeing = incident(Phase.FREEING, proof=PROOF, tainted=True)
-    look: dict[str, Any] = {"node": tainted(NODE), "volumes": [an_attachment("n1")]}
+    look: dict[str, Any] = {"node": tainted(NODE), "volumes": [an_attachment("n1")], "seen": PROVED["seen"]}
     assert wakes(plan(freeing, at=3, **look)) == 10
     assert DeleteAttachment in kinds(plan(freeing, at=10, **look))
     assert (wakes(plan(freeing, at=10, **look)) or 0) > 119
+
+
+def test_it_wakes_to_read_again_what_nobody_has_seen_of_a_machine_that_is_written_to_be_off() -> None:
+    freeing = incident(Phase.FREEING, proof=PROOF, tainted=True)
+    look: dict[str, Any] = {"node": tainted(NODE), "pods": [a_pod()], "at": 3}
+    assert ReadPower in kinds(plan(freeing, **look))
+    assert FreePod not in kinds(plan(freeing, **look))
+    assert wakes(plan(freeing, seen=seen(look_at(UNKNOWN, 2.8)), **look)) == 3.3
 
 
 def test_it_wakes_for_the_next_reading_the_next_command_and_the_deadline() -> None:

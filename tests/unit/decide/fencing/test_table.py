@@ -12,7 +12,7 @@ from defib.model.failure import Failure
 from defib.model.health_check import KindRef
 from defib.model.incident import Confirmation, Entry, Grade, IncidentSpec, Outcome, Phase
 from defib.model.node import Node
-from defib.model.power import FenceCheck
+from defib.model.power import FenceCheck, PowerSeen
 from defib.model.power_cycle import HandOver, Workloads
 from defib.model.saved import Saved
 from tests.builders import MINUTE, SECOND, T0, a_node
@@ -195,7 +195,7 @@ def test_the_machine_stays_off_until_its_workloads_are_free() -> None:
 
 def test_rm17_workloads_that_do_not_go_do_not_keep_the_machine_off_for_ever() -> None:
     """RM-17."""
-    case = a_case(Phase.FREEING, at=120, proof=PROOF, node=tainted(NODE), pods=[a_pod()])
+    case = a_case(Phase.FREEING, at=120, proof=PROOF, node=tainted(NODE), pods=[a_pod()], seen=seen(off(1)))
     assert goes_to(case) is Phase.POWERING_ON
 
 
@@ -215,13 +215,48 @@ def test_rm17_workloads_that_do_not_go_do_not_keep_the_machine_off_for_ever() ->
 )
 def test_volumes_that_do_not_go_do_not_keep_the_machine_off_for_ever(more: Any, node: Node | None) -> None:
     """Until then they are waited for, also where the Node is gone."""
-    assert goes_to(a_case(Phase.FREEING, at=119, proof=PROOF, node=node, **more)) is None
-    assert goes_to(a_case(Phase.FREEING, at=120, proof=PROOF, node=node, **more)) is Phase.POWERING_ON
+    proved: dict[str, Any] = {"proof": PROOF, "seen": seen(off(1))}
+    assert goes_to(a_case(Phase.FREEING, at=119, **proved, node=node, **more)) is None
+    assert goes_to(a_case(Phase.FREEING, at=120, **proved, node=node, **more)) is Phase.POWERING_ON
 
 
 def test_a_machine_that_shows_life_is_not_freed_any_further() -> None:
     case = a_case(Phase.FREEING, at=9, proof=PROOF, pods=[a_pod()], node=back(), heartbeat=after(5))
     assert goes_to(case) is Phase.POWERING_ON
+
+
+@pytest.mark.parametrize("known", [seen(off(1), on(2)), seen(off(2), told=ON)], ids=["is read as on", "was told so"])
+def test_a_machine_that_is_on_after_all_is_not_freed_and_its_proof_is_gone(known: PowerSeen) -> None:
+    """I1: the record is from another time. Where there is no proof, a person may confirm it."""
+    case = a_case(Phase.FREEING, at=9, proof=PROOF, pods=[a_pod()], seen=known)
+    assert goes_to(case) is Phase.POWERING_ON
+    assert writes(case) == {"proof": None}
+    heard = a_case(Phase.FREEING, at=9, proof=PROOF, pods=[a_pod()], seen=seen(off(2)), heartbeat=after(5))
+    assert (goes_to(heard), writes(heard)) == (Phase.POWERING_ON, {}), "it was off, and somebody switched it on"
+
+
+@pytest.mark.parametrize(
+    ("more", "then"),
+    [
+        ({"attempt": 1}, Phase.RESTING),
+        ({"attempt": 3}, Phase.NEEDS_PERSON),
+        (
+            {"attempt": 3, "order": an_order(policy=a_policy(hand_over=HandOver.DELETE_MACHINE), machine=MACHINE)},
+            Phase.REPLACING,
+        ),
+    ],
+)
+def test_a_proof_that_nobody_could_hold_against_the_machine_is_dropped_in_the_end(more: Any, then: Phase) -> None:
+    """As where a machine is told to go off, and its power cannot be read. A person may still confirm it."""
+    silent: dict[str, Any] = {"proof": PROOF, "pods": [a_pod()], "seen": seen(look_at(UNKNOWN, 8))} | more
+    assert goes_to(a_case(Phase.FREEING, at=119, **silent)) is None
+    case = a_case(Phase.FREEING, at=120, **silent)
+    assert goes_to(case) is then
+    assert writes(case)["proof"] is None
+
+
+def test_whoever_comes_when_all_is_free_need_not_read_the_power_to_switch_it_on() -> None:
+    assert goes_to(a_case(Phase.FREEING, at=9, proof=PROOF, node=tainted(NODE))) is Phase.POWERING_ON
 
 
 # Coming back

@@ -24,9 +24,10 @@ from defib.model.action import (
 )
 from defib.model.cluster import Blindness
 from defib.model.health_check import KindRef
-from defib.model.incident import Confirmation, Entry, Grade, IncidentSpec, Phase
+from defib.model.incident import Confirmation, Entry, Grade, IncidentSpec, Phase, Proof
 from defib.model.metal3 import HOST
 from defib.model.node import Node, Taint
+from defib.model.power import Look, PowerSeen, Reading
 from defib.model.power_cycle import Workloads
 from defib.model.saved import Saved
 from tests.builders import MINUTE, SECOND, T0
@@ -34,19 +35,23 @@ from tests.unit.decide.fencing.cases import (
     BRAKE,
     BY_HAND,
     CAUSE,
+    METAL3_PATH,
     NODE,
     OFF,
     ON,
     PATH,
     PROOF,
+    UNKNOWN,
     a_case,
     a_command,
+    a_host,
     a_pod,
     a_policy,
     after,
     an_attachment,
     an_order,
     back,
+    look_at,
     off,
     on,
     seen,
@@ -193,7 +198,67 @@ def test_the_next_command_comes_when_nothing_has_come_of_the_last() -> None:
 
 
 def freeing(**more: Any) -> Any:
-    return a_case(Phase.FREEING, **({"at": 3, "proof": PROOF, "tainted": True} | more))
+    """This process has just read it as off."""
+    at = more.get("at", 3)
+    usual: dict[str, Any] = {"at": at, "proof": PROOF, "tainted": True, "seen": seen(off(at))}
+    return a_case(Phase.FREEING, **(usual | more))
+
+
+TO_FREE: tuple[dict[str, Any], ...] = (
+    {"pods": [a_pod()]},
+    {"node": tainted(NODE), "pods": [a_pod()]},
+    {"node": tainted(NODE), "volumes": [an_attachment("n1")]},
+    {"order": DELETING, "saved": Saved()},
+)
+
+
+@pytest.mark.parametrize("todo", TO_FREE, ids=["taint", "pods", "volumes", "node"])
+@pytest.mark.parametrize(
+    "known",
+    [
+        seen(),
+        seen(told=OFF),
+        seen(off(29), on(29.5)),
+        seen(off(29.9)),
+        seen(look_at(UNKNOWN, 50)),
+        seen(off(29), look_at(UNKNOWN, 50)),
+        seen(Look(Reading(OFF, after(59)), T0, BY_HAND)),
+    ],
+    ids=["not read", "told", "on since", "long ago", "unknown", "unknown since", "of another machine"],
+)
+def test_nothing_is_freed_by_what_is_written_until_this_process_has_read_the_machine_as_off(
+    todo: dict[str, Any], known: PowerSeen
+) -> None:
+    """I1: etcd may have been restored from a backup, and the machine is on again since."""
+    assert kinds(freeing(**todo, at=60, seen=known)) == [ReadPower]
+
+
+@pytest.mark.parametrize("todo", TO_FREE, ids=["taint", "pods", "volumes", "node"])
+def test_a_machine_that_was_read_as_off_half_a_minute_ago_is_not_read_again(todo: dict[str, Any]) -> None:
+    for known in (seen(off(30)), seen(off(30), look_at(UNKNOWN, 59)), seen(off(29), off(30), told=OFF, at=28)):
+        assert ReadPower not in kinds(freeing(**todo, at=60, seen=known))
+        assert work(freeing(**todo, at=60, seen=known)) != ()
+
+
+def test_a_metal3_host_must_have_been_off_for_as_long_as_its_operator_may_not_look_at_it() -> None:
+    """What stands in the host comes from the same backup. Who has switched it off in this life has waited already."""
+    host: dict[str, Any] = {"order": an_order(path=METAL3_PATH), **a_host(poweredOn=False), "pods": [a_pod()]}
+    minute = [off(second) for second in range(0, 60, 10)]
+    assert kinds(freeing(**host, at=50, seen=seen(*minute[:5]))) == [ReadPower]
+    assert work(freeing(**host, at=51, seen=seen(*minute))) == (), "once in ten seconds"
+    assert kinds(freeing(**host, at=60, seen=seen(*minute))) == [ReadPower]
+    assert kinds(freeing(**host, at=60, seen=seen(*minute, off(60)))) == [TaintNode]
+    assert kinds(freeing(**host, at=3, seen=seen(off(2), told=OFF, at=1))) == [TaintNode]
+
+
+@pytest.mark.parametrize("grade", [Grade.TIME, Grade.PERSON])
+def test_what_was_proved_in_another_way_is_not_read(grade: Grade) -> None:
+    proof = Proof(grade=grade, at=T0, how="in another way")
+    assert kinds(freeing(seen=seen(), proof=proof, pods=[a_pod()])) == [TaintNode]
+
+
+def test_while_everything_is_held_back_the_power_is_not_read_either() -> None:
+    assert work(freeing(seen=seen(), hold=BRAKE, pods=[a_pod()])) == ()
 
 
 def test_kubernetes_is_told_first() -> None:
