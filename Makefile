@@ -70,11 +70,11 @@ bench: $(READY) $(BENCH_VENV)/.ready ## CPU, memory and speed on the real API se
 	@$(BIN)/python -m testbed build
 	@$(BIN)/python -m tests.bench $(if $(PARTS),--parts $(PARTS))
 
-PROFILE ?= compressed
+PROFILE ?= default
 .PHONY: bench-failover
-bench-failover: $(READY) ## Seconds from a lost node to pods running elsewhere, without Defib and with it: MODES=defib RUNS=5 SEED=7; PROFILE=default takes an hour
+bench-failover: $(READY) ## Seconds from a lost node to pods running elsewhere, without Defib and with it, in some hours: MODES="defib defib-standard defib-fast" RUNS=5 SEED=7 FAULTS=partition PROFILE=compressed
 	@$(BIN)/python -m testbed build
-	@$(BIN)/python -m tests.bench_failover --profile $(PROFILE) $(if $(MODES),--modes $(MODES)) $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python -m tests.bench_failover --profile $(PROFILE) $(if $(MODES),--modes $(MODES)) $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults $(FAULTS))
 
 .PHONY: bench-load
 bench-load: $(READY) ## What 1,000 hollow nodes with 5,000 pods cost beside a real control plane

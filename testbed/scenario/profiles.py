@@ -35,6 +35,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """How many nodes of a zone are given up in a second."""
     start_seconds: float = 90.0
     """Until everything that a story declares must run."""
+    patience: float = 1.0
+    """The share of its usual waits that an operator has which is not ours, and only acted."""
 
     def __str__(self) -> str:
         nodes = self.nodes
@@ -104,6 +106,11 @@ PROFILES: Mapping[Timers, Profile] = MappingProxyType(
             unmount_seconds=12.0,
             verify_seconds=2.0,
             evictions_per_second=100.0,
+            patience=1 / 30,
         ),
     }
 )
+
+# What installers offer to those who want a fast reaction. Kubernetes advises against a grace this short: a connection that
+# broke is noticed only after 45 s, so it takes healthy nodes for lost ones.
+TUNED = Profile(name="tuned", nodes=NodeTimers(monitor_seconds=2.0, grace_seconds=20.0), toleration_seconds=30)

@@ -7,11 +7,11 @@ import msgspec
 
 from defib.clock import Clock
 from testbed.scenario.hollow_cluster import alongside
-from testbed.scenario.profiles import PROFILES
+from testbed.scenario.profiles import PROFILES, Profile
 from testbed.scenario.stage import Stage
 from testbed.scenario.story import Timers
 from tests.bench_failover.modes import Mode
-from tests.bench_failover.results import Failover, Workload
+from tests.bench_failover.results import Failover, Row, Workload
 from tests.bench_failover.ward import Fault, Ward, bare_cluster
 
 LIMITS = {Timers.COMPRESSED: 45.0, Timers.DEFAULT: 900.0}
@@ -21,19 +21,33 @@ AFTER_SECONDS = 1.0  # two writers need a moment to get in each other's way
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     modes: tuple[Mode, ...]
     timers: Timers
+    profile: Profile
+    """With which the control plane was started."""
     runs: int
     limit_seconds: float
+    faults: tuple[Fault, ...] = tuple(Fault)
 
     def rounds(self) -> Iterator[tuple[int, Mode, Fault]]:
-        return ((run, mode, fault) for run in range(1, self.runs + 1) for mode in self.modes for fault in Fault)
+        runs = range(1, self.runs + 1)
+        return ((run, mode, fault) for run in runs for mode in self.modes for fault in self.faults)
+
+    def row(self, mode: Mode, failovers: Sequence[Failover]) -> Row:
+        return Row(
+            mode=mode.name,
+            says=mode.says,
+            setting=str(self.profile),
+            limit_seconds=self.limit_seconds,
+            decides=mode.decides,
+            faults=tuple(fault.value for fault in self.faults),
+            failovers=tuple(failovers),
+        )
 
 
-async def measure(stage: Stage, clock: Clock, plan: Plan, say: Callable[[str], None]) -> Sequence[Failover]:
-    failovers: list[Failover] = []
+async def measure(stage: Stage, clock: Clock, plan: Plan, say: Callable[[str], None]) -> Sequence[Row]:
+    failovers: dict[Mode, list[Failover]] = {mode: [] for mode in plan.modes}
     for number, (run, mode, fault) in enumerate(plan.rounds(), 1):
         say(f"{number}/{len(list(plan.rounds()))}  {mode.name}, {fault.value}: {mode.says}")
-        name = f"run-{number}-{fault.value}-{mode.name}".replace(" ", "-")
-        async with stage.open(bare_cluster(name, plan.timers)) as scene:
+        async with stage.open(bare_cluster(f"run-{number}", plan.timers)) as scene:
             ward = Ward(scene)
             await ward.arrange()
             async with alongside(_keep(mode, ward)):
@@ -42,18 +56,17 @@ async def measure(stage: Stage, clock: Clock, plan: Plan, say: Callable[[str], N
                 ward.strike(fault)
                 await scene.sight.until(ward.is_over, plan.limit_seconds)
                 await asyncio.sleep(AFTER_SECONDS)  # for the disk's verdict
-            failovers += _failovers(ward, mode, fault, run)
-    return failovers
+            failovers[mode] += _failovers(ward, fault, run)
+    return [plan.row(mode, measured) for mode, measured in failovers.items()]
 
 
 async def _keep(mode: Mode, ward: Ward) -> None:
     await mode.act(ward)
 
 
-def _failovers(ward: Ward, mode: Mode, fault: Fault, run: int) -> Iterator[Failover]:
+def _failovers(ward: Ward, fault: Fault, run: int) -> Iterator[Failover]:
     for workload in Workload:
         yield Failover(
-            mode=mode.name,
             fault=fault.value,
             workload=workload,
             run=run,

@@ -5,10 +5,10 @@ from xml.sax.saxutils import escape
 
 from tests.bench_failover.results import Benchmark, Phase, Summary
 
-WIDTH = 1000
-LABELS = 330
+WIDTH = 1160
+LABELS = 500
 RIGHT = 150
-TOP = 96
+TOP = 84
 ROW = 30
 BAR = 18
 LEGEND_ROW = 22
@@ -42,22 +42,23 @@ STYLE = """
 
 
 def picture(benchmark: Benchmark) -> str:
-    longest = max((_end(summary, benchmark.limit_seconds) for summary in benchmark.summaries), default=1.0)
+    longest = max((_end(summary) for summary in benchmark.summaries()), default=1.0)
     drawing = _Drawing(benchmark, (WIDTH - LABELS - RIGHT) / longest, longest)
     return "\n".join((*drawing.head(), *drawing.body(), "</svg>", ""))
 
 
-def _end(summary: Summary, limit: float) -> float:
-    return summary.seconds.get(Phase.RUNNING, limit)
+def _end(summary: Summary) -> float:
+    return summary.seconds.get(Phase.RUNNING, summary.limit_seconds)
 
 
 class _Drawing:
     def __init__(self, benchmark: Benchmark, scale: float, longest: float) -> None:
         self._benchmark = benchmark
+        self._summaries = benchmark.summaries()
         self._scale = scale
         self._longest = longest
-        self._bottom = TOP + ROW * len(benchmark.summaries)
-        found = {phase for summary in benchmark.summaries for phase in summary.seconds}
+        self._bottom = TOP + ROW * len(self._summaries)
+        found = {phase for summary in self._summaries for phase in summary.seconds}
         self._used = [phase for phase in Phase if phase in found]
 
     def head(self) -> Iterator[str]:
@@ -67,15 +68,12 @@ class _Drawing:
         yield '<defs><pattern id="never" width="8" height="8" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
         yield '<line class="hatch" x1="0" y1="0" x2="0" y2="8" stroke-width="4" stroke-opacity=".5"/></pattern></defs>'
         yield _text(16, 28, "From the fault to a new pod that runs", "title")
-        yield _text(16, 50, f"Kubernetes {self._benchmark.kubernetes}, {self._benchmark.timers}", "faint")
-        yield _text(
-            16, 68, f"{self._benchmark.counted}; never: not within {self._benchmark.limit_seconds:g} s", "faint"
-        )
+        yield _text(16, 50, f"Kubernetes {self._benchmark.kubernetes}, medians where there are several runs", "faint")
 
     def body(self) -> Iterator[str]:
         yield from self._axis()
         seen: tuple[str, str] | None = None
-        for number, summary in enumerate(self._benchmark.summaries):
+        for number, summary in enumerate(self._summaries):
             top = TOP + ROW * number
             name = (summary.mode, summary.fault)
             if name != seen:
@@ -99,9 +97,10 @@ class _Drawing:
                 break  # what comes after the new pod runs does not delay it
             yield self._rect(at, seconds, top, f'fill="{COLOURS[phase]}"', f"{MEANINGS[phase]}: {seconds:.1f} s")
             at = seconds
+        never = f"never: not within {summary.limit_seconds:g} s"
         if Phase.RUNNING not in summary.seconds:
-            yield self._rect(at, self._benchmark.limit_seconds, top, 'class="never"', "never")
-        end = LABELS + _end(summary, self._benchmark.limit_seconds) * self._scale + 8
+            yield self._rect(at, summary.limit_seconds, top, 'class="never"', never)
+        end = LABELS + _end(summary) * self._scale + 8
         said = f"{at:.1f} s" if Phase.RUNNING in summary.seconds else "never"
         yield _text(end, top + BAR - 4, said)
         if summary.corrupted:

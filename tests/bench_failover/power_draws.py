@@ -7,9 +7,9 @@ import msgspec
 
 
 class PowerFault(Enum):
-    OFF = "off"
+    OFF = "power off"
     HUNG = "hung"
-    PARTITIONED = "partitioned"
+    PARTITIONED = "partition"
 
 
 class Hardware(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,12 +42,14 @@ class Draw(msgspec.Struct, frozen=True, kw_only=True):
         return nodes[int(self.victim * len(nodes))]
 
 
-def draws(seed: int, runs: int, hardware: Hardware) -> tuple[Draw, ...]:
+def draws(
+    seed: int, runs: int, hardware: Hardware, faults: tuple[PowerFault, ...] = tuple(PowerFault)
+) -> tuple[Draw, ...]:
     chance = Random(seed)
     return tuple(
         Draw(
             run=run,
-            fault=chance.choice(list(PowerFault)),
+            fault=chance.choice(faults),
             off_seconds=round(chance.uniform(*hardware.off_seconds), 2),
             answer_seconds=round(chance.uniform(*hardware.answer_seconds), 2),
             victim=chance.random(),

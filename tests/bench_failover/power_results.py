@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from math import ceil, inf
+from math import inf
 from statistics import median
 
 import msgspec
+
+from tests.bench_failover.results import Phase, Workload, percentile
 
 BOUND_SECONDS = 15.0
 FAST_MEDIAN_SECONDS, FAST_P95_SECONDS = 35.0, 45.0  # from the fault, with the fast path and the times of Kubernetes
@@ -32,6 +34,8 @@ class Cycle(msgspec.Struct, frozen=True, kw_only=True):
     off_seconds: float
     answer_seconds: float
     seconds: dict[Moment, float]
+    phases: dict[Workload, dict[Phase, float]] = {}
+    """From the fault on, as with all other modes. The moments are about databases."""
     corrupted: tuple[str, ...] = ()
     """The disks that were whole before this run."""
 
@@ -49,22 +53,29 @@ class PowerReport(msgspec.Struct, frozen=True, kw_only=True):
     cycles: tuple[Cycle, ...]
     bound_seconds: float = BOUND_SECONDS
     is_fast: bool = False
-    """Counted from the fault, not from the verdict."""
+    from_fault: bool = False
+    """Counted from there, not from the verdict."""
 
 
 def broken_promises(report: PowerReport) -> list[str]:
     """A sentence for each run that is not good enough, and for none at all; empty when all is well."""
     if not report.cycles:
         return ["nothing was measured"]
-    bound = inf if report.is_fast else report.bound_seconds
+    bound = inf if report.from_fault else report.bound_seconds
     broken = [sentence for cycle in report.cycles for sentence in _broken(cycle, bound)]
     return broken + (_too_late(report.cycles) if report.is_fast else [])
 
 
 def _too_late(cycles: Sequence[Cycle]) -> list[str]:
-    ran = [cycle.seconds.get(Moment.RUNNING, inf) for cycle in cycles]
-    found = (("p50", percentile(ran, 0.5), FAST_MEDIAN_SECONDS), ("p95", percentile(ran, 0.95), FAST_P95_SECONDS))
-    return [f"{name}: {took:.1f} s, which is not under {bound:g} s" for name, took, bound in found if took >= bound]
+    databases = [cycle.seconds.get(Moment.RUNNING, inf) for cycle in cycles]
+    stateless = [cycle.phases.get(Workload.DEPLOYMENT, {}).get(Phase.RUNNING, inf) for cycle in cycles]
+    bars = (("p50", 0.5, FAST_MEDIAN_SECONDS), ("p95", 0.95, FAST_P95_SECONDS))
+    return [
+        f"{name} of {whose}: {took:.1f} s, which is not under {bound:g} s"
+        for whose, ran in (("the database", databases), ("the stateless pod", stateless))
+        for name, share, bound in bars
+        if (took := percentile(ran, share)) >= bound
+    ]
 
 
 def _broken(cycle: Cycle, bound: float) -> Iterator[str]:
@@ -79,11 +90,6 @@ def _broken(cycle: Cycle, bound: float) -> Iterator[str]:
         yield f"run {cycle.run} ({cycle.fault}): corrupted {', '.join(cycle.corrupted)}"
 
 
-def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that so large a share of them does not exceed."""
-    return sorted(values)[max(0, ceil(share * len(values)) - 1)]
-
-
 def power_table(report: PowerReport) -> str:
     faults = sorted({cycle.fault for cycle in report.cycles})
     rows = [("fault", "runs", "", *(moment.value for moment in Moment), "corrupted")]
@@ -93,7 +99,7 @@ def power_table(report: PowerReport) -> str:
     return "\n".join(
         (
             f"Defib with Redfish on Kubernetes {report.kubernetes}, {len(report.cycles)} runs, seed {report.seed}",
-            f"Seconds from the {'fault' if report.is_fast else 'verdict'}; {report.setting}",
+            f"Seconds from the {'fault' if report.from_fault else 'verdict'}; {report.setting}",
             "",
             *(_line(row, widths) for row in rows),
             "",
@@ -129,9 +135,13 @@ def _line(row: tuple[str, ...], widths: list[int]) -> str:
 
 def _verdict(report: PowerReport) -> Iterator[str]:
     broken = broken_promises(report)
-    after = f"{report.bound_seconds:g} s after the verdict"
-    if report.is_fast:
-        after = f"{FAST_MEDIAN_SECONDS:g} s (p50) and {FAST_P95_SECONDS:g} s (p95) after the fault"
-    promise = f"the database runs elsewhere in under {after}, on a disk that is whole"
-    yield f"{'NOT SO' if broken else 'So it is'}: {promise}"
+    yield f"{'NOT SO' if broken else 'So it is'}: {_promise(report)}, on a disk that is whole"
     yield from (f"  {sentence}" for sentence in broken)
+
+
+def _promise(report: PowerReport) -> str:
+    if report.is_fast:
+        bars = f"{FAST_MEDIAN_SECONDS:g} s (p50) and {FAST_P95_SECONDS:g} s (p95)"
+        return f"the database and the stateless pod run elsewhere in under {bars} after the fault"
+    when = "" if report.from_fault else f" in under {report.bound_seconds:g} s after the verdict"
+    return f"the database runs elsewhere{when}"

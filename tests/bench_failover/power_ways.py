@@ -17,6 +17,7 @@ from defib.power.registry import Drivers
 from testbed.bmc.redfish import redfish
 from testbed.certificates import Authority
 from testbed.scenario.remediation_manifests import bmc_secret
+from tests.bench_failover.services import FROM_VERDICT, Service
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,12 +26,12 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     power: dict[str, Any]
     trust: dict[str, str]
     drivers: Drivers
-    is_fast: bool = False  # by the fast path of the check, with heartbeats as Kubernetes has them
+    service: Service
     tls: ssl.SSLContext | None = None  # with which kubelets answer, where they can be asked
 
 
 @asynccontextmanager
-async def over_redfish(machines: Mapping[str, Machine], clock: Clock, *, is_fast: bool = False) -> AsyncIterator[Way]:
+async def over_redfish(machines: Mapping[str, Machine], clock: Clock, service: Service) -> AsyncIterator[Way]:
     authority = Authority(clock.now())
     tls = _serving(authority)
     async with redfish(machines.values(), tls=tls) as addresses:
@@ -40,16 +41,19 @@ async def over_redfish(machines: Mapping[str, Machine], clock: Clock, *, is_fast
             trust={"ca.crt": authority.pem.decode()},
             drivers=Drivers(clock),
             tls=tls,
-            is_fast=is_fast,
+            service=service,
         )
 
 
 @asynccontextmanager
-async def in_process(machines: Mapping[str, Machine], clock: Clock) -> AsyncIterator[Way]:
+async def in_process(
+    machines: Mapping[str, Machine], clock: Clock, service: Service = FROM_VERDICT
+) -> AsyncIterator[Way]:
     yield Way(
         power={"driver": "hollow", "address": "{node}", "credentials": {"name": bmc_secret("{node}")}},
         trust={},
         drivers=Drivers(clock, {"hollow": HollowPower(clock, machines)}, asking=_nobody_answers),
+        service=service,
     )
 
 

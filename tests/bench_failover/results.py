@@ -1,7 +1,8 @@
 """What a failover took, phase by phase, and how several runs of the same are summed up."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
+from math import ceil
 from statistics import median
 
 import msgspec
@@ -27,13 +28,35 @@ class Workload(Enum):
 class Failover(msgspec.Struct, frozen=True, kw_only=True):
     """One workload in one run. A phase that is not in `seconds` did not come before the limit, or never comes."""
 
-    mode: str
     fault: str
     workload: Workload
     run: int
     seconds: dict[Phase, float]
     corrupted: bool | None
     """None where there is no disk."""
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """Who looked after the cluster, how it was set, and every run of it."""
+
+    mode: str
+    says: str
+    setting: str
+    limit_seconds: float
+    decides: bool
+    """It reaches a verdict and fences, rather than just acts or does nothing."""
+    faults: tuple[str, ...]
+    """Those that it was tried with."""
+    failovers: tuple[Failover, ...]
+
+    def of(self, fault: str, workload: Workload) -> list[Failover]:
+        return [one for one in self.failovers if (one.fault, one.workload) == (fault, workload)]
+
+    def summaries(self) -> Iterator["Summary"]:
+        for fault in self.faults:
+            for workload in Workload:
+                if group := self.of(fault, workload):
+                    yield _summary(self, group)
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +66,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     fault: str
     workload: Workload
     runs: int
+    limit_seconds: float
     expects: tuple[Phase, ...]
     """The phases that this mode has for this workload at all."""
     seconds: dict[Phase, float]
@@ -51,8 +75,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     def text(self, phase: Phase) -> str:
         if phase in self.seconds:
             return f"{self.seconds[phase]:.1f}"
-        skipped = phase is Phase.TERMINATING and Phase.DELETED in self.seconds  # deleted by force: gone at once
-        return "-" if skipped or phase not in self.expects else "never"
+        return "-" if self._skips(phase) or phase not in self.expects else "never"
+
+    def _skips(self, phase: Phase) -> bool:
+        if phase is Phase.TERMINATING:
+            return Phase.DELETED in self.seconds  # deleted by force: gone at once
+        return phase is Phase.UNKNOWN and Phase.RUNNING in self.seconds  # all was over before Kubernetes noticed
 
     @property
     def disk(self) -> str:
@@ -63,16 +91,10 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
     """The whole of it, as it is written to a file."""
 
     kubernetes: str
-    profile: str
-    timers: str
-    limit_seconds: float
-    failovers: tuple[Failover, ...]
-    summaries: tuple[Summary, ...]
+    rows: tuple[Row, ...]
 
-    @property
-    def counted(self) -> str:
-        runs = max((summary.runs for summary in self.summaries), default=0)
-        return "one run" if runs == 1 else f"medians of {runs} runs"
+    def summaries(self) -> tuple[Summary, ...]:
+        return tuple(summary for row in self.rows for summary in row.summaries())
 
 
 def expected_phases(workload: Workload, *, decides: bool) -> tuple[Phase, ...]:
@@ -82,24 +104,21 @@ def expected_phases(workload: Workload, *, decides: bool) -> tuple[Phase, ...]:
     return tuple(phase for phase in Phase if phase not in without)
 
 
-def summarise(failovers: Sequence[Failover], deciding: Iterable[str]) -> tuple[Summary, ...]:
-    """`deciding` are the modes that reach a verdict and fence, rather than just act or do nothing."""
-    groups: dict[tuple[str, str, Workload], list[Failover]] = {}
-    for one in failovers:
-        groups.setdefault((one.mode, one.fault, one.workload), []).append(one)
-    decides = set(deciding)
-    return tuple(_summary(group, decides=mode in decides) for (mode, _, _), group in groups.items())
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that so large a share of them does not exceed."""
+    return sorted(values)[max(0, ceil(share * len(values)) - 1)]
 
 
-def _summary(group: list[Failover], *, decides: bool) -> Summary:
+def _summary(row: Row, group: list[Failover]) -> Summary:
     first = group[0]
     verdicts = [one.corrupted for one in group if one.corrupted is not None]
     return Summary(
-        mode=first.mode,
+        mode=row.mode,
         fault=first.fault,
         workload=first.workload,
         runs=len(group),
-        expects=expected_phases(first.workload, decides=decides),
+        limit_seconds=row.limit_seconds,
+        expects=expected_phases(first.workload, decides=row.decides),
         seconds={
             phase: median(one.seconds[phase] for one in group)
             for phase in Phase

@@ -11,6 +11,7 @@ from testbed.scenario.sight import is_ready
 from testbed.scenario.stage import Scene
 from testbed.scenario.story import Access, Deployment, NewName, Nodes, StatefulSetWithVolume, Story, Timers
 from tests.bench_failover.results import Phase, Workload
+from tests.bench_failover.stopwatch import Stopwatch
 
 NODE_NAMES = ("n1", "n2", "n3")
 VICTIM = "n1"
@@ -43,9 +44,8 @@ class Ward:
         self.sight = scene.sight
         self.client = scene.client
         self.node: HollowNode = scene.nodes[VICTIM]
-        self._struck_at: float | None = None
         self._old: dict[Workload, Pod] = {}
-        self.marks: dict[Workload, dict[Phase, float]] = {workload: {} for workload in Workload}
+        self._stopwatch: Stopwatch | None = None
 
     async def arrange(self) -> None:
         """Both pods run on the node that will fail, and the others are free to take them."""
@@ -63,25 +63,24 @@ class Ward:
     def strike(self, fault: Fault) -> None:
         self.sight.book.start()
         self.sight.book.note("fault", f"{fault.value} {VICTIM}")
-        self._struck_at = self.scene.clock.monotonic()
-        self.sight.listeners.append(self._look)
+        old = {workload: (pod,) for workload, pod in self._old.items()}
+        self._stopwatch = Stopwatch(self.sight, self.scene.clock, VICTIM, old)
+        self.sight.listeners.append(self._stopwatch.look)
         match fault:
             case Fault.POWER_OFF:
                 self.node.machine.set_power(False)
             case Fault.PARTITION:
                 self.node.partition()
 
-    def mark(self, phase: Phase, workload: Workload | None = None) -> None:
-        """The first time counts; without a workload it counts for all."""
-        assert self._struck_at is not None, "nothing has happened yet"
-        seconds = self.scene.clock.monotonic() - self._struck_at
-        for one in Workload if workload is None else (workload,):
-            self.marks[one].setdefault(phase, seconds)
+    def mark(self, phase: Phase) -> None:
+        self._running.mark(phase)
+
+    @property
+    def marks(self) -> dict[Workload, dict[Phase, float]]:
+        return self._running.marks
 
     def is_over(self) -> bool:
-        """Everything has come that can be seen from outside."""
-        database, web = self.marks[Workload.STATEFUL_SET], self.marks[Workload.DEPLOYMENT]
-        return {Phase.DELETED, Phase.DETACHED, Phase.RUNNING} <= database.keys() and Phase.RUNNING in web
+        return self._running.has_seen_all()
 
     @property
     def is_given_up(self) -> bool:
@@ -98,20 +97,10 @@ class Ward:
         assert disk is not None, "a database without a disk"
         return disk.verdict().corrupted
 
-    def _look(self) -> None:
-        if self.is_given_up:
-            self.mark(Phase.UNKNOWN)
-        if all(one.spec.node_name != VICTIM for one in self.sight.attachments(f"{DATABASE}-0")):
-            self.mark(Phase.DETACHED, Workload.STATEFUL_SET)
-        left = {pod.uid: pod for pod in self.old_pods()}
-        for workload, app in APPS.items():
-            old = left.get(self._old[workload].uid)
-            if old is None:
-                self.mark(Phase.DELETED, workload)
-            elif old.is_deleted:
-                self.mark(Phase.TERMINATING, workload)
-            if any(is_ready(pod) and pod.spec.node_name != VICTIM for pod in self.sight.pods(app)):
-                self.mark(Phase.RUNNING, workload)
+    @property
+    def _running(self) -> Stopwatch:
+        assert self._stopwatch is not None, "nothing has happened yet"
+        return self._stopwatch
 
     def _is_free(self, name: str) -> bool:
         node = self.sight.node(name)

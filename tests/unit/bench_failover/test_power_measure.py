@@ -13,14 +13,16 @@ from defib.simulate.virtual_time import VirtualClock, run
 from defib.simulate.workloads import Workloads
 from testbed.scenario.hollow_cluster import alongside
 from tests.bench_failover.power_draws import Draw, Hardware, PowerFault
-from tests.bench_failover.power_measure import PowerPlan, go_through
+from tests.bench_failover.power_measure import PowerPlan, go_through, row_of
 from tests.bench_failover.power_results import Cycle, Moment, PowerReport, broken_promises
-from tests.bench_failover.power_ward import PROFILE, PowerWard, new_machines, power_ward
+from tests.bench_failover.power_ward import PowerWard, new_machines, power_ward
 from tests.bench_failover.power_ways import in_process
+from tests.bench_failover.results import Phase, Workload
+from tests.bench_failover.services import FAST, FROM_VERDICT, STANDARD, Service
 
 
 @asynccontextmanager
-async def embedded_ward(clock: VirtualClock) -> AsyncIterator[PowerWard]:
+async def embedded_ward(clock: VirtualClock, service: Service = FROM_VERDICT) -> AsyncIterator[PowerWard]:
     server, machines = ApiServer(clock), new_machines(clock)
     controllers.attach(server)
 
@@ -31,12 +33,12 @@ async def embedded_ward(clock: VirtualClock) -> AsyncIterator[PowerWard]:
         return InProcess(server, "defib")
 
     manager = alongside(
-        Workloads(server, clock, PROFILE.workloads()).run(),
-        NodeLifecycle(client("node-lifecycle"), clock, PROFILE.nodes).run(),
+        Workloads(server, clock, service.profile.workloads()).run(),
+        NodeLifecycle(client("node-lifecycle"), clock, service.profile.nodes).run(),
     )
     async with (
         manager,
-        in_process(machines, clock) as way,
+        in_process(machines, clock, service) as way,
         power_ward(client("person"), line, clock, machines, way) as ward,
     ):
         yield ward
@@ -88,3 +90,39 @@ def test_a_machine_that_is_too_slow_is_noticed() -> None:
     assert cycle.seconds[Moment.OFF] > 20
     report = PowerReport(kubernetes="", setting="", seed=0, cycles=(cycle,))
     assert "which is not under 15 s" in broken_promises(report)[0]
+
+
+def test_a_standard_check_is_counted_from_the_fault_for_databases_and_for_stateless_pods() -> None:
+    plan = PowerPlan(seed=2, runs=2, service=STANDARD, faults=(PowerFault.OFF,))
+
+    async def main(clock: VirtualClock) -> Sequence[Cycle]:
+        async with embedded_ward(clock, STANDARD) as ward:
+            return await go_through(ward, plan, lambda _: None)
+
+    report = PowerReport(kubernetes="", setting=plan.setting, seed=2, cycles=tuple(run(main)), from_fault=True)
+    assert broken_promises(report) == []
+    stateless, database = row_of(plan, report).summaries()
+    assert (stateless.workload, database.workload) == (Workload.DEPLOYMENT, Workload.STATEFUL_SET)
+    for summary in (stateless, database):
+        assert 35 < summary.seconds[Phase.UNKNOWN] < 65
+        assert 29 < summary.seconds[Phase.VERDICT] - summary.seconds[Phase.UNKNOWN] < 32
+        assert summary.seconds[Phase.VERDICT] <= summary.seconds[Phase.FENCED] < summary.seconds[Phase.RUNNING]
+        assert summary.disk in ("-", "intact")
+    assert stateless.seconds[Phase.RUNNING] < database.seconds[Phase.RUNNING]
+
+
+def test_with_the_fast_path_all_is_over_before_kubernetes_notices() -> None:
+    plan = PowerPlan(seed=2, runs=4, service=FAST, faults=(PowerFault.OFF,))
+
+    async def main(clock: VirtualClock) -> Sequence[Cycle]:
+        async with embedded_ward(clock, FAST) as ward:
+            return await go_through(ward, plan, lambda _: None)
+
+    report = PowerReport(
+        kubernetes="", setting=plan.setting, seed=2, cycles=tuple(run(main)), is_fast=True, from_fault=True
+    )
+    assert broken_promises(report) == []
+    for summary in row_of(plan, report).summaries():
+        assert summary.runs == 4
+        assert summary.text(Phase.UNKNOWN) == "-"
+        assert 12 < summary.seconds[Phase.VERDICT] < summary.seconds[Phase.FENCED] < summary.seconds[Phase.RUNNING]

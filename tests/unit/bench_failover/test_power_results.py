@@ -1,16 +1,11 @@
 """How the runs with Defib are drawn, judged and shown."""
 
+import msgspec
 import pytest
 
 from tests.bench_failover.power_draws import Hardware, PowerFault, draws
-from tests.bench_failover.power_results import (
-    Cycle,
-    Moment,
-    PowerReport,
-    broken_promises,
-    percentile,
-    power_table,
-)
+from tests.bench_failover.power_results import Cycle, Moment, PowerReport, broken_promises, power_table
+from tests.bench_failover.results import Phase, Workload, percentile
 
 
 def a_cycle(run: int = 1, fault: str = "hung", corrupted: tuple[str, ...] = (), **seconds: float) -> Cycle:
@@ -103,13 +98,38 @@ def test_one_run_in_which_it_never_came_makes_it_never() -> None:
     assert lines[-2] == "  run 2 (hung): the database never ran elsewhere"
 
 
-def fast(*seconds: float) -> PowerReport:
-    cycles = tuple(a_cycle(run, verdict=20.0, running=took, back=60.0) for run, took in enumerate(seconds, 1))
-    return PowerReport(kubernetes="v1.37.1", setting="", seed=7, cycles=cycles, is_fast=True)
+def fast(*seconds: float, stateless: float = 25.0) -> PowerReport:
+    cycles = tuple(
+        msgspec.structs.replace(
+            a_cycle(run, verdict=20.0, running=took, back=60.0),
+            phases={Workload.DEPLOYMENT: {Phase.RUNNING: stateless}},
+        )
+        for run, took in enumerate(seconds, 1)
+    )
+    return PowerReport(kubernetes="v1.37.1", setting="", seed=7, cycles=cycles, is_fast=True, from_fault=True)
 
 
 def test_the_fast_path_promises_a_median_and_a_tail_from_the_fault_on() -> None:
     assert broken_promises(fast(*[34.9] * 11, *[44.9] * 9)) == []
-    assert broken_promises(fast(*[34.9] * 9, *[44.9] * 11)) == ["p50: 44.9 s, which is not under 35 s"]
-    assert broken_promises(fast(*[30.0] * 18, 45.0, 46.0)) == ["p95: 45.0 s, which is not under 45 s"]
+    assert broken_promises(fast(*[34.9] * 9, *[44.9] * 11)) == ["p50 of the database: 44.9 s, which is not under 35 s"]
+    assert broken_promises(fast(*[30.0] * 18, 45.0, 46.0)) == ["p95 of the database: 45.0 s, which is not under 45 s"]
     assert "Seconds from the fault" in power_table(fast(30.0))
+
+
+def test_the_fast_path_promises_the_same_for_a_stateless_pod() -> None:
+    assert broken_promises(fast(30.0, stateless=36.0)) == ["p50 of the stateless pod: 36.0 s, which is not under 35 s"]
+
+
+def test_without_the_fast_path_a_failover_that_is_counted_from_the_fault_must_come_and_has_no_bar() -> None:
+    cycles = (a_cycle(1, verdict=85.0, running=105.0, back=120.0), a_cycle(2, verdict=85.0))
+    report = PowerReport(kubernetes="", setting="", seed=7, cycles=cycles, from_fault=True)
+    assert broken_promises(report) == [
+        "run 2 (hung): the database never ran elsewhere",
+        "run 2 (hung): n1 did not come back",
+    ]
+    assert "NOT SO: the database runs elsewhere, on a disk that is whole" in power_table(report)
+
+
+def test_a_single_fault_can_be_drawn_time_and_again() -> None:
+    drawn = draws(7, 5, Hardware(), (PowerFault.OFF,))
+    assert [draw.fault for draw in drawn] == [PowerFault.OFF] * 5
