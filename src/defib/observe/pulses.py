@@ -18,7 +18,8 @@ NEWEST_COUNTS = (
     1 / 8
 )  # of the last pause between two heartbeats, beside all before it; of how much it is off, twice that
 RENEWALS_PER_LEASE = 4  # a kubelet renews its heartbeat so often before it would end
-LONGEST_PAUSE = 2.0  # times the usual one: a silence is no rhythm
+LONGEST_PAUSE = 2.0  # times the usual one: a longer one counts as this
+AWAY = 4.0  # times the usual one: whoever was silent for so long was away, which says nothing about their rhythm
 
 
 class HeartbeatShelf(Shelf[Lease]):
@@ -74,7 +75,10 @@ class HeartbeatShelf(Shelf[Lease]):
 
 def heard_again(pulse: Pulse, at: float) -> Pulse:
     """Learns as the timers of TCP do: the usual pause, and by how much it is off."""
-    pause = min(max(at - pulse.heard, 0.0), LONGEST_PAUSE * pulse.every)
+    pause = max(at - pulse.heard, 0.0)
+    if pause > AWAY * pulse.every:
+        return msgspec.structs.replace(pulse, heard=at)
+    pause = min(pause, LONGEST_PAUSE * pulse.every)
     off = pause - pulse.every
     return Pulse(at, pulse.every + off * NEWEST_COUNTS, pulse.wobble + (abs(off) - pulse.wobble) * 2 * NEWEST_COUNTS)
 

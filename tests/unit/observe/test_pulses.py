@@ -147,6 +147,12 @@ def test_an_uneven_rhythm_is_given_more_time() -> None:
     assert uneven.due(2) - uneven.heard > even.due(2) - even.heard + 5.0
 
 
-def test_a_silence_is_no_rhythm() -> None:
-    pulse = heard_again(Pulse(0.0), 3600.0)
+def test_who_was_away_comes_back_with_the_rhythm_that_they_had() -> None:
+    """A machine that was down for a minute is suspected as soon as any other when it falls silent again."""
+    assert heard_again(Pulse(0.0, 12.0, 0.5), 3600.0) == Pulse(3600.0, 12.0, 0.5)
+
+
+def test_who_only_stalls_is_given_more_time_from_then_on() -> None:
+    pulse = heard_again(Pulse(0.0), 35.0)
     assert pulse.every == pytest.approx(11.25)
+    assert pulse.due(2) - pulse.heard > 30.0
