@@ -66,7 +66,7 @@ cluster: $(READY) ## A real control plane with hollow nodes for you, until Ctrl-
 	@$(BIN)/python -m testbed up --nodes $(NODES)
 
 .PHONY: bench
-bench: $(READY) $(BENCH_VENV)/.ready ## CPU, memory and speed on the real API server, beside other clients: PARTS="watching remediating moving draining handover sharing asking page"
+bench: $(READY) $(BENCH_VENV)/.ready ## CPU, memory and speed on the real API server, beside other clients: PARTS="watching remediating moving draining handover sharing leases growth asking page"
 	@$(BIN)/python -m testbed build
 	@$(BIN)/python -m tests.bench $(if $(PARTS),--parts $(PARTS))
 

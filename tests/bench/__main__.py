@@ -1,9 +1,10 @@
 """`python -m tests.bench`: what our operator costs and how quick it is, on a real API server.
 
-Its parts: watching, beside the Python clients people use; remediating, beside what the Go operator needed; moving the pods
-of failed nodes; many drains at once; handing over from one replica to the next; sharing the work among several; asking the
-command line; and opening the page. Prints tables, writes build/bench.json, and ends with 1 when a bound is broken. The clients run in .venv-bench, which `make bench`
-makes.
+Its parts: watching, beside the Python clients people use; the leases of all nodes; remediating, beside what the Go operator
+needed; moving the pods of failed nodes; many drains at once; handing over from one replica to the next; sharing the work
+among several; asking the command line; opening the page; and growth, from 100 nodes to 15,000. Prints tables, the last of
+which has every bar, writes build/bench.json, and ends with 1 when a bound is broken. The clients run in .venv-bench, which
+`make bench` makes. With --publish, docs/growth.md gets the numbers of leases and growth.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import asyncio
 import os
 import platform
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +21,24 @@ import msgspec
 from testbed.cluster import ControlPlane, ControlPlaneFailed
 from testbed.programs import NoControlPlane, Programs, control_plane_programs
 from testbed.settings import Settings
-from tests.bench import drained, moves, report, shares, successions
+from tests.bench import drained, growth, growth_page, moves, report, shares, successions
 from tests.bench.asking import ask
 from tests.bench.draining import drain
 from tests.bench.failover import move
+from tests.bench.growing import grow
 from tests.bench.handover import hand_over
+from tests.bench.hearing import hear
 from tests.bench.page import show
 from tests.bench.processes import PEERS_PYTHON, ROOT, BenchFailed, say
 from tests.bench.remediating import WATCHED_SECONDS, remediate
+from tests.bench.report import PARTS
 from tests.bench.results import Machine
 from tests.bench.sharing import share
 from tests.bench.successions import Ends
 from tests.bench.watching import CLIENTS, EVENTS, NODES, Bench, Size
 
 WATCHING = "watching"
-PARTS = (WATCHING, "remediating", "moving", "draining", "handover", "sharing", "asking", "page")
+PUBLISHED = {"leases", "growth"}
 IDLE_SECONDS = 40.0
 
 CLUSTER = Settings(
@@ -51,39 +56,55 @@ async def run(programs: Programs, asked: argparse.Namespace) -> report.Results:
         if part in asked.parts:
             async with ControlPlane(programs, CLUSTER) as cluster:
                 version = await cluster.version()
-                measured[part] = await measure(part, cluster, asked)
+                measured[part] = await MEASURES[part](cluster, asked)
     machine = Machine(cores=os.cpu_count() or 0, load=load, python=platform.python_version(), kubernetes=version)
     return report.Results(machine=machine, **measured)
 
 
-async def measure(part: str, cluster: ControlPlane, asked: argparse.Namespace) -> report.Part:  # noqa: PLR0911  one for each part
-    match part:
-        case "watching":
-            clients = tuple(asked.clients)
-            size = Size(nodes=asked.nodes, events=asked.events, clients=clients, idle_seconds=asked.idle_seconds)
-            return await Bench(cluster, size).run()
-        case "remediating":
-            return await remediate(cluster, asked.nodes, asked.watched_seconds)
-        case "moving":
-            nodes = min(asked.nodes, moves.NODES)
-            scale = moves.Scale(nodes=nodes, failures=asked.failures, bystanders=asked.bystanders)
-            return await move(cluster, scale)
-        case "draining":
-            nodes = min(asked.nodes, drained.NODES)
-            crowd = drained.Crowd(nodes=nodes, draining=max(drained.DRAINING * nodes // drained.NODES, 1))
-            return await drain(cluster, crowd, asked.watched_seconds)
-        case "handover":
-            nodes = min(asked.nodes, successions.NODES)
-            return await hand_over(cluster, Ends(nodes=nodes, orderly=asked.orderly_ends, crashes=asked.crashes))
-        case "asking":
-            return await ask(cluster, asked.nodes)
-        case "page":
-            return await show(asked.nodes)
-        case _:
-            size_of_all = shares.Fleet(
-                nodes=asked.nodes, failures=max(shares.FAILURES * asked.nodes // shares.NODES, 1)
-            )
-            return await share(cluster, size_of_all, asked.watched_seconds)
+async def _watching(cluster: ControlPlane, asked: argparse.Namespace) -> report.Part:
+    clients = tuple(asked.clients)
+    size = Size(nodes=asked.nodes, events=asked.events, clients=clients, idle_seconds=asked.idle_seconds)
+    return await Bench(cluster, size).run()
+
+
+async def _moving(cluster: ControlPlane, asked: argparse.Namespace) -> report.Part:
+    nodes = min(asked.nodes, moves.NODES)
+    return await move(cluster, moves.Scale(nodes=nodes, failures=asked.failures, bystanders=asked.bystanders))
+
+
+async def _draining(cluster: ControlPlane, asked: argparse.Namespace) -> report.Part:
+    nodes = min(asked.nodes, drained.NODES)
+    crowd = drained.Crowd(nodes=nodes, draining=max(drained.DRAINING * nodes // drained.NODES, 1))
+    return await drain(cluster, crowd, asked.watched_seconds)
+
+
+async def _handover(cluster: ControlPlane, asked: argparse.Namespace) -> report.Part:
+    nodes = min(asked.nodes, successions.NODES)
+    return await hand_over(cluster, Ends(nodes=nodes, orderly=asked.orderly_ends, crashes=asked.crashes))
+
+
+async def _sharing(cluster: ControlPlane, asked: argparse.Namespace) -> report.Part:
+    failures = max(shares.FAILURES * asked.nodes // shares.NODES, 1)
+    return await share(cluster, shares.Fleet(nodes=asked.nodes, failures=failures), asked.watched_seconds)
+
+
+async def _growth(cluster: ControlPlane, asked: argparse.Namespace) -> report.Part:
+    sizes = growth.scaled(asked.nodes, NODES)
+    return await grow(cluster, sizes, min(asked.watched_seconds, growth.SECONDS))
+
+
+MEASURES: dict[str, Callable[[ControlPlane, argparse.Namespace], Awaitable[report.Part]]] = {
+    WATCHING: _watching,
+    "leases": lambda cluster, asked: hear(cluster, asked.nodes, asked.watched_seconds),
+    "remediating": lambda cluster, asked: remediate(cluster, asked.nodes, asked.watched_seconds),
+    "moving": _moving,
+    "draining": _draining,
+    "handover": _handover,
+    "sharing": _sharing,
+    "asking": lambda cluster, asked: ask(cluster, asked.nodes),
+    "page": lambda _, asked: show(asked.nodes),
+    "growth": _growth,
+}
 
 
 def keep(results: report.Results) -> Path:
@@ -95,6 +116,9 @@ def keep(results: report.Results) -> Path:
 
 def main() -> int:
     asked = _arguments()
+    if asked.publish and not set(asked.parts) >= PUBLISHED:
+        say(f"--publish needs what it publishes: add --parts {' '.join(sorted(PUBLISHED))}")
+        return 2
     if WATCHING in asked.parts and not PEERS_PYTHON.exists():
         say("the clients to compare with are not installed; `make bench` does that")
         return 2
@@ -106,7 +130,19 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     print(f"\n{report.text(results)}\n\nAlso in {keep(results).relative_to(ROOT)}.")  # noqa: T201 - the result
+    if asked.publish:
+        publish(results)
     return int(results.is_broken)
+
+
+def publish(results: report.Results) -> None:
+    leases, grown = results.leases, results.growth
+    if leases is None or grown is None or not (leases.judged and grown.judged):
+        say("not published: this was a trial; leave out --nodes and --watched-seconds")
+        return
+    published = growth_page.Published(machine=results.machine, leases=leases, growth=grown)
+    for path in growth_page.publish(published):
+        say(f"written: {path.relative_to(ROOT)}")
 
 
 def _arguments() -> argparse.Namespace:
@@ -122,6 +158,7 @@ def _arguments() -> argparse.Namespace:
         "--orderly-ends", type=int, default=successions.ORDERLY_ENDS, help="how often a leader is asked to stop"
     )
     parser.add_argument("--crashes", type=int, default=successions.CRASHES, help="how often a leader is killed")
+    parser.add_argument("--publish", action="store_true", help="write leases and growth into docs/growth.md")
     parser.add_argument("--clients", nargs="+", choices=CLIENTS, default=list(CLIENTS))
     return parser.parse_args()
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from tests.bench.results import PACE_KEPT_MIN, Verdict, at_most
+from tests.bench.stretches import Stretch
 
 NODES = 1_000
 DRAINING = 100
@@ -19,8 +20,6 @@ REQUESTS_PER_NODE = 10.0  # its record, its lock and its node are read and writt
 LOCKS_PER_MINUTE = 1.0  # each lock is good for two minutes
 LOCKS_SLACK = 1.5  # of locks that were taken in the same second, two rounds may fall into little more than a minute
 IDLE_REQUESTS = 10  # beside those at rest: a watch that ends is begun anew, with a list where it must be
-WATCH = "WATCH"
-READING = frozenset({"GET", WATCH})
 
 
 class Crowd(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,44 +38,6 @@ class Crowd(msgspec.Struct, frozen=True, kw_only=True):
         return self.draining * self.pods_each
 
 
-class Meter(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator has used up since its start."""
-
-    at: float
-    cpu_seconds: float
-    requests: Mapping[str, int]
-    """That it made, by verb. A watch counts when it ends."""
-    heartbeats: int
-    passes: int
-    asked: int
-    """How often it asked for the eviction of a pod."""
-
-
-class Stretch(msgspec.Struct, frozen=True, kw_only=True):
-    """What it used up between two moments, and its memory at the second."""
-
-    seconds: float
-    cpu_seconds: float
-    requests: Mapping[str, int]
-    heartbeats: int
-    passes: int
-    asked: int
-    resident_mib: float
-
-    @property
-    def cpu_share(self) -> float:
-        return self.cpu_seconds / self.seconds
-
-    @property
-    def made(self) -> int:
-        """Requests that are no watches."""
-        return sum(count for verb, count in self.requests.items() if verb != WATCH)
-
-    @property
-    def writes(self) -> int:
-        return sum(count for verb, count in self.requests.items() if verb not in READING)
-
-
 class Draining(msgspec.Struct, frozen=True, kw_only=True):
     crowd: Crowd
     judged: bool
@@ -89,20 +50,6 @@ class Draining(msgspec.Struct, frozen=True, kw_only=True):
 
 
 RESTING, WATCHING, ASKING, WAITING, LEAVING = "nobody drains", "watching", "refused once", "waiting", "leaving"
-
-
-def between(before: Meter, after: Meter, resident_mib: float) -> Stretch:
-    verbs = sorted(before.requests.keys() | after.requests.keys())
-    requests = {verb: after.requests.get(verb, 0) - before.requests.get(verb, 0) for verb in verbs}
-    return Stretch(
-        seconds=after.at - before.at,
-        cpu_seconds=after.cpu_seconds - before.cpu_seconds,
-        requests={verb: count for verb, count in requests.items() if count},
-        heartbeats=after.heartbeats - before.heartbeats,
-        passes=after.passes - before.passes,
-        asked=after.asked - before.asked,
-        resident_mib=resident_mib,
-    )
 
 
 def verdicts(crowd: Crowd, stretches: Mapping[str, Stretch], pods_left: int, pace: float) -> list[Verdict]:

@@ -34,14 +34,12 @@ from tests.bench.drained import (
     WATCHING,
     Crowd,
     Draining,
-    Meter,
-    Stretch,
-    between,
     verdicts,
 )
 from tests.bench.kubelets import end_pods
 from tests.bench.processes import ROOT, BenchFailed, say, write, writing
 from tests.bench.replica import Replica, operating
+from tests.bench.stretches import Meter, Stretch, between, meter_of
 from tests.bench.ward import LOOK_EVERY, MANIFESTS, SERVED_WITHIN, kubectl
 from tests.bench.writer import Pen
 
@@ -192,7 +190,6 @@ class Trial:
         self._crew = crew
         self._replica = replica
         self._seconds = seconds
-        self._clock = SystemClock()
         self._stretches: dict[str, Stretch] = {}
 
     async def run(self) -> dict[str, Stretch]:
@@ -203,14 +200,14 @@ class Trial:
         await crew.until_all(Phase.WATCHING)
         await self._rest(WATCHING)
         say("Defib is to help, and every budget refuses")
-        before = await self._meter()
+        before = await meter_of(self._replica)
         await crew.lose_patience()
         await crew.until_all(Phase.FORCING)
         await asyncio.sleep(ASKED_SECONDS)  # the end of that is what is waited for
         await self._note(ASKING, before)
         await self._rest(WAITING)
         say("All budgets let go")
-        before = await self._meter()
+        before = await meter_of(self._replica)
         await crew.allow(ROOM * crowd.pods_each)
         await crew.until_all(Phase.DRAINED)
         await self._note(LEAVING, before)
@@ -218,28 +215,16 @@ class Trial:
 
     async def _rest(self, what: str) -> None:
         await asyncio.sleep(WARM_UP_SECONDS)  # until whatever came before is over
-        before = await self._meter()
+        before = await meter_of(self._replica)
         await asyncio.sleep(self._seconds)  # the cost over this time is what is measured
         await self._note(what, before)
 
     async def _note(self, what: str, before: Meter) -> None:
-        one = between(before, await self._meter(), self._replica.resident_mib)
+        one = between(before, await meter_of(self._replica), self._replica.resident_mib)
         self._stretches[what] = one
         say(
             f"  {what}: {one.seconds:.0f} s, {100 * one.cpu_share:.1f} % of a core, {one.passes} passes, "
             f"{dict(one.requests)}, {one.asked} evictions asked for, {one.resident_mib:.0f} MiB"
-        )
-
-    async def _meter(self) -> Meter:
-        counted = await self._replica.counted()
-        steps = await self._replica.totals("defib_drain_steps_total", "rung")
-        return Meter(
-            at=self._clock.monotonic(),
-            cpu_seconds=self._replica.cpu_seconds,
-            requests=await self._replica.totals("defib_api_requests_total", "verb"),
-            heartbeats=counted.heartbeats,
-            passes=counted.passes,
-            asked=steps.get("Evict", 0),
         )
 
 

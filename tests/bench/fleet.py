@@ -15,6 +15,7 @@ DETECTOR = "node-problem-detector"
 LIFECYCLE = "kube-controller-manager"
 HEARTBEAT_NAMESPACE = "kube-node-lease"
 POD_NAMESPACE = "default"
+RENEW_SECONDS = 10.0  # between two heartbeats of a node, if nobody told its kubelet otherwise
 POD_LABELS = {"app": "noobaa"}
 
 Json = dict[str, Any]
@@ -147,13 +148,13 @@ def a_heartbeat(number: int, at: datetime) -> Json:
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": name_of(number), "namespace": HEARTBEAT_NAMESPACE},
-        "spec": {"holderIdentity": name_of(number), "leaseDurationSeconds": 40, **_renewed(at)},
+        "spec": {"holderIdentity": name_of(number), **_renewed(at, RENEW_SECONDS)},
     }
 
 
-def a_renewal(at: datetime) -> Json:
-    """What a kubelet writes into its Lease every 10 s."""
-    return {"spec": _renewed(at)}
+def a_renewal(at: datetime, every: float = RENEW_SECONDS) -> Json:
+    """What a kubelet writes into its Lease so often, in seconds; it renews four times as often as it would have to."""
+    return {"spec": _renewed(at, every)}
 
 
 def a_kubelet_report(at: datetime) -> Json:
@@ -247,7 +248,7 @@ def _status(number: int, chance: Random) -> Json:
     }
     return {
         "addresses": [
-            {"type": "InternalIP", "address": f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"},
+            {"type": "InternalIP", "address": _loopback(number)},
             {"type": "InternalDNS", "address": name_of(number)},
             {"type": "Hostname", "address": name_of(number)},
         ],
@@ -306,6 +307,11 @@ def _image(place: int, number: int) -> Json:
     }
 
 
+def _loopback(number: int) -> str:
+    """Where its kubelet would answer: on this machine, so that whoever asks after a silent node asks nobody else's."""
+    return f"127.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+
+
 def _zone(number: int) -> str:
     return _ZONES[number % len(_ZONES)]
 
@@ -327,5 +333,5 @@ def stamp(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _renewed(at: datetime) -> Json:
-    return {"renewTime": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
+def _renewed(at: datetime, every: float) -> Json:
+    return {"leaseDurationSeconds": round(4 * every), "renewTime": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}

@@ -63,15 +63,15 @@ class Replica:
                 f"the operator did not start within {STARTED_WITHIN:.0f} s: {self._last_words()}"
             ) from None
 
-    async def until_ready(self) -> None:
+    async def until_ready(self, within: float = READY_WITHIN) -> None:
         """Until it sees everything that it has to know."""
         try:
-            async with asyncio.timeout(READY_WITHIN), aiohttp.ClientSession() as session:
+            async with asyncio.timeout(within), aiohttp.ClientSession() as session:
                 while not await self._is_ready(session):
                     self.fail_if_dead()
                     await asyncio.sleep(LOOK_EVERY)  # another process, which tells nobody
         except TimeoutError:
-            raise BenchFailed(f"the operator was not ready within {READY_WITHIN:.0f} s: {self._last_words()}") from None
+            raise BenchFailed(f"the operator was not ready within {within:.0f} s: {self._last_words()}") from None
 
     async def _is_ready(self, session: aiohttp.ClientSession) -> bool:
         async with session.get(f"{self._probes}readyz") as answer:

@@ -7,21 +7,28 @@ from typing import Any
 import msgspec
 
 from tests.bench.asked import BARE, Answered, Asking
-from tests.bench.drained import WATCH, Draining, Stretch
+from tests.bench.bars import bars
+from tests.bench.drained import Draining
+from tests.bench.growth import Growing
+from tests.bench.growth_page import cells
+from tests.bench.heard import Hearing
 from tests.bench.moves import PODS_EACH, Memory, Moving, Spread
 from tests.bench.page import Paged
-from tests.bench.results import Idle, Machine, Measured, Verdict, Watching
+from tests.bench.results import Idle, Machine, Measured, Watching
 from tests.bench.shares import REPLICAS as SHARING
 from tests.bench.shares import Load, Sharing, most_of_mean
+from tests.bench.stretches import WATCH, Stretch
 from tests.bench.successions import REPLICAS, HandedOver
+from tests.bench.tables import table
 from tests.bench.turns import REFERENCE_NAME, REFERENCES, Reference, Remediating, Turn, Watched
 
-Part = Watching | Remediating | Moving | Draining | HandedOver | Sharing | Asking | Paged
+Part = Watching | Hearing | Remediating | Moving | Draining | HandedOver | Sharing | Asking | Paged | Growing
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine
     watching: Watching | None = None
+    leases: Hearing | None = None
     remediating: Remediating | None = None
     moving: Moving | None = None
     draining: Draining | None = None
@@ -29,31 +36,32 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     sharing: Sharing | None = None
     asking: Asking | None = None
     page: Paged | None = None
+    growth: Growing | None = None
 
     @property
-    def parts(self) -> list[Part]:
-        found = (
-            *(self.watching, self.remediating, self.moving, self.draining, self.handover),
-            *(self.sharing, self.asking, self.page),
-        )
-        return [part for part in found if part is not None]
+    def parts(self) -> dict[str, Part]:
+        """Those that were measured."""
+        return {name: part for name in PARTS if (part := getattr(self, name)) is not None}
 
     @property
     def is_broken(self) -> bool:
-        return not all(verdict.ok for part in self.parts if part.judged for verdict in part.verdicts)
+        return not all(verdict.ok for part in self.parts.values() if part.judged for verdict in part.verdicts)
+
+
+PARTS = tuple(name for name in Results.__struct_fields__ if name != "machine")
 
 
 def text(results: Results) -> str:
     machine = results.machine
     cores = f"{machine.cores} cores with a load of {machine.load:.1f} before the start"
     parts = [f"Kubernetes {machine.kubernetes}; {cores}; Python {machine.python}."]
-    for part in results.parts:
+    for part in results.parts.values():
         parts += _PAGES[type(part)](part)
-    if not all(part.judged for part in results.parts):
+    if not all(part.judged for part in results.parts.values()):
         parts.append(
             "A small run: the bounds are for all nodes, clients, pods and ends, so not all of them were judged."
         )
-    return "\n\n".join(parts)
+    return "\n\n".join((*parts, bars(PARTS, results.parts)))
 
 
 def _watching(watching: Watching) -> list[str]:
@@ -63,7 +71,7 @@ def _watching(watching: Watching) -> list[str]:
         "after garbage collection and with free memory given back. One client at a time; each gets its own events."
     )
     rest = [_idle(watching.idle)] if watching.idle else []
-    return [head, _table(_clients(watching.clients)), *rest, _table(_verdicts(watching.verdicts, watching.judged))]
+    return [head, table(_clients(watching.clients)), *rest]
 
 
 def _remediating(remediating: Remediating) -> list[str]:
@@ -72,8 +80,7 @@ def _remediating(remediating: Remediating) -> list[str]:
         "Seconds from a node's deadline to its remediation, and from its recovery to the end of that, as an onlooker sees\n"
         "them. CPU is from the first change to the operator's rest, MiB the most resident memory since its start."
     )
-    turns = _table(_turns(remediating.turns))
-    return [head, turns, _watched(remediating.watched), _table(_verdicts(remediating.verdicts, remediating.judged))]
+    return [head, table(_turns(remediating.turns)), _watched(remediating.watched)]
 
 
 def _turns(turns: list[Turn]) -> list[Sequence[str]]:
@@ -131,7 +138,7 @@ def _moving(moving: Moving) -> list[str]:
         _memory(moving.memory_without),
         _memory(moving.memory_with),
     ]
-    return [head, _table(rows), rest, _table(memory), _table(_verdicts(moving.verdicts, moving.judged))]
+    return [head, table(rows), rest, table(memory)]
 
 
 def _draining(draining: Draining) -> list[str]:
@@ -146,7 +153,7 @@ def _draining(draining: Draining) -> list[str]:
     )
     rows = [_stretch(what, one) for what, one in draining.stretches.items()]
     columns = ("", "s", "CPU s", "% of a core", "passes", "reads", "writes", "watches ended", "evictions tried", "MiB")
-    return [head, _table([columns, *rows]), _table(_verdicts(draining.verdicts, draining.judged))]
+    return [head, table([columns, *rows])]
 
 
 def _stretch(what: str, one: Stretch) -> Sequence[str]:
@@ -177,7 +184,7 @@ def _handover(handed: HandedOver) -> list[str]:
         ("from and to", "p50 s", "p99 s", "last s"),
         *((what, *_spread(one)) for what, one in handed.spreads.items()),
     ]
-    return [head, _table(rows), _table(_verdicts(handed.verdicts, handed.judged))]
+    return [head, table(rows)]
 
 
 def _sharing(sharing: Sharing) -> list[str]:
@@ -191,13 +198,7 @@ def _sharing(sharing: Sharing) -> list[str]:
         f"the replica that needed most.\n* with the renewals of its locks. The load was {sharing.load_before:.1f} before and {sharing.load_after:.1f} after."
     )
     remediating = sharing.remediating
-    return [
-        head,
-        _table(_loads(sharing.loads)),
-        _table(_turns(remediating.turns)),
-        _watched(remediating.watched),
-        _table(_verdicts(sharing.verdicts, sharing.judged)),
-    ]
+    return [head, table(_loads(sharing.loads)), table(_turns(remediating.turns)), _watched(remediating.watched)]
 
 
 def _asking(asking: Asking) -> list[str]:
@@ -209,7 +210,7 @@ def _asking(asking: Asking) -> list[str]:
     bare = asking.answers[BARE]
     columns = ("", "times", "p50 s", "slowest s", "CPU s", "of the bare lists: s", "CPU")
     rows = [_answered(name, one, bare) for name, one in asking.answers.items()]
-    return [head, _table([columns, *rows]), _table(_verdicts(asking.verdicts, asking.judged))]
+    return [head, table([columns, *rows])]
 
 
 def _paged(paged: Paged) -> list[str]:
@@ -226,7 +227,7 @@ def _paged(paged: Paged) -> list[str]:
         "a change on the screen, s": paged.update_seconds,
     }
     rows = [(name, f"{median(found):.2f}", f"{max(found):.2f}") for name, found in spreads.items()]
-    return [head, _table([columns, *rows]), _table(_verdicts(paged.verdicts, paged.judged))]
+    return [head, table([columns, *rows])]
 
 
 def _answered(name: str, one: Answered, bare: Answered) -> Sequence[str]:
@@ -305,23 +306,36 @@ def _idle(idle: Idle) -> str:
     )
 
 
-def _verdicts(verdicts: list[Verdict], judged: bool) -> list[Sequence[str]]:
-    head = ("ours", "measured", "bound or best peer", "ratio", "verdict")
-    words = {True: "ok", False: "FAIL"} if judged else {True: "-", False: "-"}
-    return [head, *((v.what, v.measured, v.bound, f"{v.ratio:.2f}", words[v.ok]) for v in verdicts)]
+def _hearing(hearing: Hearing) -> list[str]:
+    head = (
+        f"Hearing: {hearing.nodes:,} nodes, whose Leases another process renews {hearing.pace:.0f} times a second; nothing else "
+        "happens. Each time an operator that was\njust started. What hearing costs is the last row less the first: "
+        f"{100 * hearing.cpu_share:.1f} % of a core and {hearing.mib:.1f} MiB. "
+        f"The load was {hearing.load_before:.1f} before and {hearing.load_after:.1f} after."
+    )
+    columns = ("", "s", "renewals/s", "CPU s", "% of a core", "passes", "MiB")
+    return [head, table([columns, *(_heard(what, one) for what, one in hearing.stretches.items())])]
 
 
-def _table(rows: list[Sequence[str]]) -> str:
-    """The first column to the left, the others to the right."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if place else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+def _heard(what: str, one: Stretch) -> Sequence[str]:
+    return (
+        what,
+        f"{one.seconds:.0f}",
+        f"{one.heartbeats / one.seconds:.0f}",
+        f"{one.cpu_seconds:.2f}",
+        f"{100 * one.cpu_share:.1f}",
+        f"{one.passes:,}",
+        f"{one.resident_mib:.1f}",
+    )
+
+
+def _growing(growing: Growing) -> list[str]:
+    head = (
+        "Growing: a cluster in several sizes, with heartbeats as kubelets write them, up to as many as the machine bears. One node "
+        "fails, then many at once. Seconds from when\na node is due to its remediation; CPU and requests of failures are what came "
+        "on top of the rest."
+    )
+    return [head, table([tuple(cells(growing.steps[0])), *(tuple(cells(step).values()) for step in growing.steps)])]
 
 
 _PAGES: dict[type, Callable[[Any], list[str]]] = {
@@ -332,5 +346,7 @@ _PAGES: dict[type, Callable[[Any], list[str]]] = {
     HandedOver: _handover,
     Sharing: _sharing,
     Asking: _asking,
+    Hearing: _hearing,
+    Growing: _growing,
     Paged: _paged,
 }

@@ -50,8 +50,8 @@ def second_writers(numbers: Iterable[int]) -> Iterator[Request]:
         yield _status_report(number, 0)
 
 
-def heartbeat_creations(count: int, clock: Clock) -> Iterator[Request]:
-    for number in range(count):
+def heartbeat_creations(numbers: Iterable[int], clock: Clock) -> Iterator[Request]:
+    for number in numbers:
         yield _creation(LEASES.collection(fleet.HEARTBEAT_NAMESPACE), fleet.a_heartbeat(number, clock.now()))
 
 
@@ -79,11 +79,12 @@ def changes(count: int, nodes: int, seed: int) -> Iterator[Request]:
             yield _patch(NODES.at(fleet.name_of(number)).path(), fleet.an_annotation(beat), "addon")
 
 
-def renewals(nodes: int, clock: Clock) -> Iterator[Request]:
-    """Of one node after the other, for ever."""
+def renewals(nodes: int, pace: float, clock: Clock) -> Iterator[Request]:
+    """Of one node after the other, for ever. Where the pace is slower than usual, all kubelets are set to renew less often."""
+    every = max(nodes / pace, fleet.RENEW_SECONDS)
     for number in cycle(range(nodes)):
         path = LEASES.at(fleet.name_of(number), fleet.HEARTBEAT_NAMESPACE).path()
-        yield _patch(path, fleet.a_renewal(clock.now()), fleet.KUBELET)
+        yield _patch(path, fleet.a_renewal(clock.now(), every), fleet.KUBELET)
 
 
 def kubelet_reports(nodes: int, clock: Clock) -> Iterator[Request]:
@@ -189,7 +190,7 @@ async def live(pen: Pen, asked: argparse.Namespace) -> None:
     """All that a fleet writes while nothing happens."""
     clock = SystemClock()
     async with asyncio.TaskGroup() as group:
-        group.create_task(keep_pace(pen, renewals(asked.nodes, clock), asked.pace, asked.seconds))
+        group.create_task(keep_pace(pen, renewals(asked.nodes, asked.pace, clock), asked.pace, asked.seconds))
         reports = kubelet_reports(asked.nodes, clock)
         group.create_task(keep_pace(pen, reports, asked.nodes / REPORT_SECONDS, asked.seconds))
 
@@ -232,7 +233,8 @@ async def make(pen: Pen, asked: argparse.Namespace) -> None:
         case "nodes":
             await make_nodes(pen, range(asked.first, asked.nodes))
         case "heartbeats":
-            await pen.write("heartbeats", heartbeat_creations(asked.nodes, clock), asked.nodes)
+            numbers = range(asked.first, asked.nodes)
+            await pen.write("heartbeats", heartbeat_creations(numbers, clock), len(numbers))
         case "pods":
             await make_pods(pen, failing, asked.each)
             await let_pods_run(pen, failing, asked.each)
@@ -246,7 +248,7 @@ async def change(pen: Pen, asked: argparse.Namespace) -> None:
         case "changes":
             await pen.write("changes", changes(asked.count, asked.nodes, asked.seed), asked.count)
         case "renewals":
-            await keep_pace(pen, renewals(asked.nodes, SystemClock()), asked.pace, asked.seconds)
+            await keep_pace(pen, renewals(asked.nodes, asked.pace, SystemClock()), asked.pace, asked.seconds)
         case "life":
             await live(pen, asked)
         case "failures":

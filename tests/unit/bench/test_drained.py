@@ -12,15 +12,13 @@ from tests.bench.drained import (
     WATCHING,
     Crowd,
     Draining,
-    Meter,
-    Stretch,
-    between,
     verdicts,
 )
 from tests.bench.draining import a_budget, a_count
 from tests.bench.fleet import a_pod
 from tests.bench.report import Results, text
 from tests.bench.results import Machine
+from tests.bench.stretches import Meter, Stretch, between
 
 CROWD = Crowd()
 
