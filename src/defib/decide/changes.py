@@ -1,6 +1,7 @@
 """What a person would want to hear about, between one look at the cluster and the next."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from enum import StrEnum
 
 import msgspec
@@ -8,6 +9,9 @@ import msgspec
 from defib.decide.suspicion import Suspicion
 from defib.model.cluster import Cluster
 from defib.model.node import Node
+from defib.model.pulse import Pulse
+
+TOLD_EACH = 5  # of nodes that fall silent together, or are heard again
 
 
 class What(StrEnum):
@@ -44,12 +48,23 @@ def changes(before: Cluster, after: Cluster) -> tuple[Change, ...]:
 def silences(before: Suspicion, after: Suspicion, cluster: Cluster) -> Iterator[Change]:
     """Of nodes that Kubernetes calls ready: of all others, more is told."""
     ready = {name for name in before.silent.keys() ^ after.silent.keys() if _is_ready(cluster.nodes.get(name))}
-    for name in sorted(ready & after.silent.keys()):
-        pulse = after.silent[name]
-        seconds = cluster.now.timestamp() - pulse.heard
-        yield Change(name, What.SILENT, f"no heartbeat for {seconds:.0f} s, where one comes every {pulse.every:.0f} s")
-    for name in sorted(ready - after.silent.keys()):
-        yield Change(name, What.HEARD)
+    fallen, heard = sorted(ready & after.silent.keys()), sorted(ready - after.silent.keys())
+    whys = {name: _silence(after.silent[name], cluster.now) for name in fallen[:TOLD_EACH]}
+    yield from _few(What.SILENT, fallen, whys)
+    yield from _few(What.HEARD, heard, {})
+
+
+def _silence(pulse: Pulse, now: datetime) -> str:
+    return f"no heartbeat for {now.timestamp() - pulse.heard:.0f} s, where one comes every {pulse.every:.0f} s"
+
+
+def _few(what: What, names: list[str], whys: Mapping[str, str]) -> Iterator[Change]:
+    """One by one, or all at once: when thousands fall silent, it is one thing that has happened."""
+    if len(names) > TOLD_EACH:
+        yield Change(f"{len(names)} nodes", what, f"{', '.join(names[:TOLD_EACH])} and others")
+        return
+    for name in names:
+        yield Change(name, what, whys.get(name, ""))
 
 
 def _is_ready(node: Node | None) -> bool:

@@ -84,3 +84,12 @@ def test_of_a_node_that_kubernetes_does_not_call_ready_no_silence_is_told() -> N
     silent = suspect(at(30, n1=Pulse(HEARD)), NOBODY)
     assert list(silences(NOBODY, silent, ill)) == []
     assert list(silences(silent, NOBODY, ill)) == []
+
+
+def test_when_many_fall_silent_at_once_that_is_told_once() -> None:
+    cluster = at(30, **{f"n{number}": Pulse(HEARD) for number in range(10)})
+    silent = suspect(cluster, NOBODY)
+    (told,) = silences(NOBODY, silent, cluster)
+    assert str(told) == "10 nodes silent: n0, n1, n2, n3, n4 and others"
+    (back,) = silences(silent, NOBODY, cluster)
+    assert (back.subject, back.what) == ("10 nodes", What.HEARD)
