@@ -117,7 +117,7 @@ EVERYTHING: Spec = {
         "rateLimit": {"remediations": 5, "per": "10m"},
         "flapDamping": {"remediations": 3, "within": "24h"},
     },
-    "fastPath": {"missedHeartbeats": 3, "evidence": ["Kubelet", "Power"]},
+    "fastPath": {"missedHeartbeats": 3, "evidence": ["Kubelet", "Power"], "proof": ["A", "C"]},
 }
 
 TEXT, NUMBER, FLAG, AMOUNT, LIST, OBJECT = "text", "number", "flag", "amount", "list", "object"
@@ -155,6 +155,8 @@ FIELDS: dict[FieldPath, str] = {
     ("fastPath", "missedHeartbeats"): NUMBER,
     ("fastPath", "evidence"): LIST,
     ("fastPath", "evidence", 0): TEXT,
+    ("fastPath", "proof"): LIST,
+    ("fastPath", "proof", 0): TEXT,
     ("guards",): OBJECT,
     ("guards", "maxInFlight"): AMOUNT,
     ("guards", "failureDomains"): LIST,
@@ -292,6 +294,8 @@ def bad_words() -> Iterator[Case]:
     yield from bad_values([(*template, "namespace")], ("Upper", "a.b", "a/b", "é", "x" * (LONGEST_LABEL + 1)))
     yield from bad_values([("mode",)], ("", "automatic", "Off", "Automatic ", f"{WIDE_O}bserve"))
     yield from bad_values([("fastPath", "evidence", 0)], ("", "kubelet", "Heartbeat", "Peers"))
+    yield from bad_values([("fastPath", "proof", 0)], ("", "a", "E", "None", "AA"))
+    yield from bad_values([("fastPath", "proof")], ([], ["A", "B", "C", "D", "A"]))
     condition = ("unhealthyConditions", 0)
     yield from bad_values([(*condition, "type")], ("", "x" * (LONGEST_CONDITION_TYPE + 1), "y" * 100_000))
     yield from bad_values([(*condition, "status")], ("", "x" * (LONGEST_CONDITION_STATUS + 1)))
@@ -336,6 +340,8 @@ def bad_combinations() -> Iterator[Case]:
     yield Case("a fast path whose proof comes second", late, "fastPath")
     twice = {"evidence": ["Power", "Power"]}
     yield Case("evidence asked for twice", {"remediationTemplate": a_template(**power), "fastPath": twice}, "evidence")
+    proofs = {"proof": ["A", "A"]}
+    yield Case("a proof asked for twice", {"remediationTemplate": a_template(**power), "fastPath": proofs}, "proof")
     yield Case("an order twice", escalating(a_step(1), a_step(2), a_step(1, name="other")), "order")
     yield Case("a condition twice", simple(unhealthyConditions=[a_condition(), a_condition()]), "unhealthyConditions")
     later = a_condition(duration="1s")
@@ -381,6 +387,10 @@ def good() -> Iterator[Case]:
         "a fast path that asks nobody else": {
             "remediationTemplate": a_template(kind=POWER_CYCLE),
             "fastPath": {"evidence": [], "missedHeartbeats": 2},
+        },
+        "a fast path for every proof there is": {
+            "remediationTemplate": a_template(kind=POWER_CYCLE),
+            "fastPath": {"proof": ["D", "C", "B", "A"]},
         },
         "a fast path before other steps": escalating(
             a_step(2), a_step(1, kind=POWER_CYCLE), fastPath={"missedHeartbeats": 4}

@@ -23,6 +23,7 @@ from pyghmi.ipmi.private.serversession import ServerSession  # type: ignore[impo
 from pyghmi.ipmi.private.session import Session  # type: ignore[import-untyped]
 
 from defib.hollow.machine import Bmc, Command, Fails, Garbage, Hangs, Machine, Slow, Unreachable, WrongPassword
+from testbed.bmc.event_log import record_of
 
 Peer = tuple[str, int]
 
@@ -34,6 +35,12 @@ _UNAUTHORIZED_NAME = 0x0D
 _NO_CIPHER_SUITE = 0x11
 _CIPHER_SUITE_3 = (1, 1, 1)  # HMAC-SHA1, HMAC-SHA1-96, AES-CBC-128
 _CHASSIS = 0
+_STORAGE = 0x0A
+_GET_SEL_ENTRY = 0x43
+_GET_SEL_TIME = 0x48
+_NOT_THERE = 0xCB
+_NO_SUCH_COMMAND = 0xC1
+_LAST = 0xFFFF
 _ADDRESSING = ("seqlun", "rqlun", "clientaddr", "clientnetfn", "clientcommand")
 
 
@@ -179,7 +186,7 @@ class _Core(PyghmiBmc):  # type: ignore[misc]
 
     def handle_raw_request(self, request: dict[str, Any], session: Any) -> None:
         """The handshake is always quick; what is slow, hangs or fails are the commands about the machine."""
-        if request["netfn"] != _CHASSIS:
+        if request["netfn"] not in (_CHASSIS, _STORAGE):
             super().handle_raw_request(request, session)
         elif self._bmc.fault(Hangs):
             return
@@ -188,7 +195,27 @@ class _Core(PyghmiBmc):  # type: ignore[misc]
         elif slow := self._bmc.fault(Slow):
             self._answer_later(slow.seconds, request, session)
         else:
+            self._answer(request, session)
+
+    def _answer(self, request: dict[str, Any], session: Any) -> None:
+        if request["netfn"] == _STORAGE:
+            code, data = self._of_log(request["command"], bytes(request["data"]))
+            session.send_ipmi_response(code=code, data=list(data))
+        else:
             super().handle_raw_request(request, session)
+
+    def _of_log(self, command: int, content: bytes) -> tuple[int, bytes]:
+        """Records are numbered from one."""
+        if command == _GET_SEL_TIME and self._bmc.tells_clock:
+            return 0, int(self._bmc.now.timestamp()).to_bytes(4, "little")
+        if command != _GET_SEL_ENTRY:
+            return _NO_SUCH_COMMAND, b""
+        asked, count = int.from_bytes(content[2:4], "little"), len(self._bmc.log)
+        number = count if asked == _LAST else asked
+        if not 0 < number <= count:
+            return _NOT_THERE, b""
+        following = number + 1 if number < count else _LAST
+        return 0, following.to_bytes(2, "little") + record_of(number, self._bmc.log[number - 1])
 
     def _answer_later(self, seconds: float, request: dict[str, Any], session: Any) -> None:
         """A session knows only its newest request, and by then that may be another one."""
@@ -197,7 +224,7 @@ class _Core(PyghmiBmc):  # type: ignore[misc]
         def answer() -> None:
             for name, value in asked.items():
                 setattr(session, name, value)
-            super(_Core, self).handle_raw_request(request, session)
+            self._answer(request, session)
 
         self._later(seconds, answer)
 

@@ -22,6 +22,7 @@ from aiohttp import web
 
 from defib.hollow.machine import Bmc, Fails, Garbage, Hangs, Machine, Slow, Unreachable
 from testbed.bmc.emulator import Asked, Panel, emulate
+from testbed.bmc.event_log import page_of, with_logs
 
 HANG_SECONDS = 3600.0  # longer than anybody waits; our own end comes first
 _END_WITHIN = 0.2
@@ -142,8 +143,13 @@ class _RedfishBmc:
             body=await request.read(),
             content_type=request.headers.get("Content-Type", ""),
         )
+        system = self.address.system
+        if request.method == "GET" and (page := page_of(self._bmc, system, request.path)) is not None:
+            return web.json_response(page)
         panel = Panel(self._uuid, self.machine.name, self._bmc.shows_on)
         answered = await asyncio.to_thread(emulate, asked, panel)
+        if request.method == "GET" and request.path == system:
+            answered = with_logs(answered, system)
         if panel.pressed:
             self._bmc.take(panel.pressed)
         return web.Response(status=answered.status, headers=answered.headers, body=answered.body)

@@ -28,6 +28,7 @@ from tests.simulation.shape import DRIVER, POWER, SHOP, Shape
 pytestmark = pytest.mark.timeout(60)
 
 SETTLED_SECONDS = 60.0
+TEMPLATES = "powercycleremediationtemplates.defib.dev"
 Object = dict[str, Any]
 
 
@@ -145,6 +146,44 @@ def test_a_database_on_a_machine_that_lost_its_power_serves_elsewhere_within_45_
         assert stage.is_whole()
 
     play(scenario, fast_path={})
+
+
+def accept(stage: Stage, *proofs: str) -> None:
+    """Somebody edits the only template."""
+    (template,) = stage.all(TEMPLATES)
+    spec = {"template": {"spec": template["spec"]["template"]["spec"] | {"acceptedProofs": [*proofs]}}}
+    meta = {**template["metadata"], "generation": template["metadata"]["generation"] + 1}
+    stage.cluster.server.store.put(TEMPLATES, {**template, "metadata": meta, "spec": spec})
+
+
+def test_a_template_that_is_content_with_less_than_the_fast_path_asks_for_goes_the_usual_way() -> None:
+    async def scenario(stage: Stage) -> None:
+        accept(stage, "A", "C", "D")
+        await asyncio.sleep(5)  # virtual
+        (check,) = stage.all(medik8s.CHECKS)
+        (said,) = [one for one in check["status"]["conditions"] if one["type"] == "FastPath"]
+        assert (said["status"], said["reason"]) == ("False", "ProofNotEnough")
+        victim = stage.victim()
+        stage.cluster.nodes[victim].machine.set_power(False)
+        await asyncio.sleep(300)  # virtual
+        assert stage.remediated == set()
+        assert stage.operator.picture.plan.asked_after == {}
+        await stage.until_elsewhere(victim, 300)
+        assert stage.is_whole()
+
+    play(scenario, fast_path={})
+
+
+def test_a_fast_path_that_names_the_lesser_proof_is_taken() -> None:
+    async def scenario(stage: Stage) -> None:
+        accept(stage, "A", "C", "D")
+        await asyncio.sleep(5)  # virtual
+        victim = stage.victim()
+        stage.cluster.nodes[victim].machine.set_power(False)
+        assert await stage.until_elsewhere(victim, 120) < 45
+        assert stage.is_whole()
+
+    play(scenario, fast_path={"proof": ["A", "C", "D"]})
 
 
 @pytest.mark.parametrize("what", ["hangs", "is cut off"])

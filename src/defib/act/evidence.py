@@ -1,4 +1,7 @@
-"""Asking after a node that has fallen silent: its heartbeat as the API server has it now, its kubelet, and its neighbours'."""
+"""Asking after a node that has fallen silent: its heartbeat as the API server has it now, its kubelet, its neighbours',
+
+whoever else was installed to be asked, and, where that could change what is thought, the event log of its BMC.
+"""
 
 import asyncio
 from ipaddress import ip_address
@@ -6,11 +9,13 @@ from typing import Any
 
 from defib.act.means import Means, side_by_side
 from defib.act.outcome import EvidenceGathered, Outcome, Stale
+from defib.act.power import read_log
 from defib.kube.errors import KubeError
 from defib.kube.kinds import LEASES, unstructured
 from defib.model.cluster import HEARTBEAT_NAMESPACE
 from defib.model.evidence import Evidence, GatherEvidence, Says, Source
 from defib.model.node import Lease
+from defib.power.event_log import says as log_says
 from defib.power.kubelet import PORT
 
 KUBELET_SECONDS = 2.0  # one that lives answers in milliseconds; a lost packet is sent again after one second
@@ -29,12 +34,28 @@ async def gather_evidence(means: Means, action: GatherEvidence) -> Outcome:
         return EvidenceGathered((heartbeat,))
     async with asyncio.TaskGroup() as group:
         asked = group.create_task(_of_kubelet(means, node.status or {}))
-        others = [group.create_task(_of_neighbour(means, name)) for name in action.neighbours]
-    says, detail = asked.result()
-    near = _of_most([other.result() for other in others])
+        near = [group.create_task(_of_neighbour(means, name)) for name in action.neighbours]
+        others = group.create_task(means.drivers.witnesses.ask(action.node, KUBELET_SECONDS))
+        log = group.create_task(_of_log(means, action))
+    said = {
+        Source.KUBELET: asked.result(),
+        Source.NEIGHBOURS: (_of_most([one.result() for one in near]), ""),
+        Source.OTHERS: others.result(),
+        Source.LOG: log.result(),
+    }
     return EvidenceGathered(
-        (heartbeat, Evidence(Source.KUBELET, says, at, detail), Evidence(Source.NEIGHBOURS, near, at))
+        (heartbeat, *(Evidence(source, word[0], at, word[1]) for source, word in said.items() if word is not None))
     )
+
+
+async def _of_log(means: Means, action: GatherEvidence) -> tuple[Says, str] | None:
+    """None where nobody wants to know."""
+    if action.log is None or action.heard is None:
+        return None
+    try:
+        return log_says(await read_log(means, action.node, action.log), action.heard)
+    except KubeError as error:  # the way to the BMC leads through a Secret
+        return Says.UNKNOWN, str(error)
 
 
 async def _of_neighbour(means: Means, name: str) -> Says:

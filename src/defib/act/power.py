@@ -24,6 +24,8 @@ from defib.model.metal3 import why_no_way
 from defib.model.power import METAL3, FenceCheck, PowerPath, PowerState, Reading, Sent
 from defib.model.secret import Secret
 from defib.power.base import Accepted, Credentials, Driver, NotReady, Refused, Target, Unknown
+from defib.power.calls import one_line
+from defib.power.event_log import EventLog, KeepsLog
 from defib.power.registry import Unavailable
 
 log = structlog.get_logger("act")
@@ -32,6 +34,7 @@ T = TypeVar("T")
 
 COMMAND_SECONDS = 25.0  # fence agents wait until the machine is off before they answer
 READING_SECONDS = 15.0
+LOG_SECONDS = 8.0  # a command to the same BMC waits for so long at most
 CA_KEY = "ca.crt"  # of the Secret: the certificates that a BMC is trusted by
 _USERNAME, _PASSWORD = "username", "password"
 
@@ -142,6 +145,19 @@ async def check_power(means: Means, action: CheckPower) -> Outcome:
     is_unreadable = driver.can_read_state and reading.state is PowerState.UNKNOWN
     why = f"the power cannot be read: {reading.detail}" if is_unreadable else ""
     return PowerChecked(FenceCheck(action.path, reading.at, why, reading.state))
+
+
+async def read_log(means: Means, node: str, path: PowerPath) -> EventLog:
+    """The event log of a machine's BMC, as far as this driver can read one."""
+    found = await _driver(means, node, path)
+    if isinstance(found, str):
+        return EventLog(why_not=found)
+    driver, target = found
+    if not isinstance(driver, KeepsLog):
+        return EventLog(why_not=f"the driver {path.driver} reads no event log")
+    log = await _asked(driver.log(target, LOG_SECONDS), lambda why: EventLog(why_not=why))
+    entries = (msgspec.structs.replace(one, text=one_line(_safe(one.text, target))) for one in log.entries)
+    return msgspec.structs.replace(log, entries=tuple(entries), why_not=one_line(_safe(log.why_not, target)))
 
 
 async def _reading(means: Means, driver: Driver, target: Target) -> Reading:

@@ -103,10 +103,14 @@ def _of_check(told: CheckTold, now: datetime) -> Iterator[Fact]:
     yield "", text(told.message)
     at = f"{moment(told.next.at, now)}: " if told.next.at else ""
     yield "next", text(f"{at}{told.next.message}")
+    if told.no_fast_path:
+        yield "fast path", text(f"not taken: {told.no_fast_path}", "yellow")
     if told.gates:
         yield "gates", _gates(told.gates)
     for one in told.remediations:
         yield "remediation", text(_remediation(one, now))
+        if one.because:
+            yield "", text(one.because)
     if told.status is not None:
         written = f", written {relative(told.status.updated, now)}" if told.status.updated else ""
         yield "its status", text(f"{told.status.phase}{written}: {told.status.reason}")

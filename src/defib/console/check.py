@@ -1,12 +1,13 @@
 """Whether files of our kinds make sense, before anybody applies them: by the schemas of the CRDs and the operator's rules.
 
 No cluster is needed, so what only a cluster knows is not looked at: whether templates are there, who may do what, what
-its admission policies say.
+its admission policies say. Templates that are in the files as well are held against the checks that name them.
 """
 
 import difflib
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,15 @@ from defib.console.session import NotDone
 from defib.decide.answers.told import Told
 from defib.decide.drains import reading as drains
 from defib.decide.failover import reading as failover
+from defib.decide.fast_path import why_not_taken
 from defib.decide.fencing import policy as fencing
 from defib.decide.reading import read_check
 from defib.decide.rules import FailoverRules
 from defib.manifests import definitions
-from defib.model.health_check import Broken, NodeHealthCheck
-from defib.model.meta import Meta
+from defib.model import medik8s
+from defib.model.health_check import Broken, Check, NodeHealthCheck
+from defib.model.meta import Meta, Unstructured
+from defib.model.power_cycle import TEMPLATE
 from defib.simulate.kinds import metadata
 from defib.simulate.kinds.catalog import Served
 from defib.simulate.kinds.crds import completed as completed_definition
@@ -59,27 +63,52 @@ def check_files(paths: Iterable[str], rules: FailoverRules) -> Checked:
     files = [(path, _text_of(path)) for path in paths]
     problems: list[Finding] = []
     skipped: list[str] = []
-    objects = 0
+    known: list[tuple[str, Document]] = []
     for path, text in files:
         try:
             for document in documents(text):
                 if _served(document.content) is None and not _is_meant_for_us(document.content):
                     skipped.append(_called(document.content) or f"document {document.number} of {path}")
                     continue
-                objects += 1
+                known.append((path, document))
                 problems += sorted(_findings(path, document, rules), key=lambda found: found.line)
         except Unclear as error:
             problems.append(_finding(path, Document(0, error.line, None, None), "", str(error)))
-    if not objects and not problems:
+    problems += _slow_paths(known)
+    if not known and not problems:
         kinds = ", ".join(sorted({one.kind for one in _known().values()}))
         raise NotDone(f"there is nothing to check: no object is of a kind that Defib knows ({kinds})")
-    return Checked(files=len(files), objects=objects, skipped=tuple(skipped), problems=tuple(problems))
+    return Checked(files=len(files), objects=len(known), skipped=tuple(skipped), problems=tuple(problems))
 
 
 def problems_of(content: Any, rules: FailoverRules) -> tuple[tuple[str, str], ...]:
     """Of one object: the fields that are wrong, and what is wrong with each."""
     served = _served(content)
     return (_stranger(content),) if served is None else tuple(_problems(content, served, rules))
+
+
+def _slow_paths(known: list[tuple[str, Document]]) -> Iterator[Finding]:
+    """Fast paths that would not be taken, by templates that are in the files, too."""
+    templates = dict(_templates(document.content for _, document in known))
+    for path, document in known:
+        spec = document.content.get("spec") if _is_a(document.content, medik8s.CHECK_KIND) else None
+        check = read_check(NodeHealthCheck(spec=spec))
+        why = why_not_taken(check, lambda ref: templates.get(ref.key)) if isinstance(check, Check) else ""
+        if why:
+            yield _finding(path, document, "spec.fastPath", f"is not taken: {why}")
+
+
+def _templates(contents: Iterable[Any]) -> Iterator[tuple[str, Unstructured]]:
+    """Those that can prove that a machine is off, by namespace and name. What makes no sense is told elsewhere."""
+    for content in contents:
+        if _is_a(content, TEMPLATE.name):
+            with suppress(msgspec.ValidationError):
+                item = msgspec.convert(content, Unstructured)
+                yield item.key, item
+
+
+def _is_a(content: Any, kind: str) -> bool:
+    return isinstance(content, dict) and content.get("kind") == kind
 
 
 def _text_of(path: str) -> str:

@@ -4,7 +4,7 @@ Silence is only a suspicion. What makes it count is evidence from other sides, j
 the node is unhealthy as any other is: all gates hold, and nothing is freed before its machine was proved to be off.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from zlib import crc32
 
@@ -12,15 +12,19 @@ import msgspec
 
 from defib.decide.census import Census, Trouble
 from defib.decide.entries import stamp_exactly
-from defib.decide.evidence import ACTED_ON, Facts, Row, conclude, facts_from, missing
+from defib.decide.evidence import ACTED_ON, Facts, Row, conclude, facts_from, fresh, is_log_wanted, missing
+from defib.decide.fencing.policy import read_policy
 from defib.decide.ground import ByNode, Ground
+from defib.decide.machine_state import said_of_machine
 from defib.decide.suspicion import Suspicion
 from defib.model.action import Because
 from defib.model.cluster import Cluster
 from defib.model.evidence import Evidence, GatherEvidence, Says, Source
-from defib.model.health_check import Check, FastPath
+from defib.model.health_check import Check, FastPath, TemplateRef
+from defib.model.meta import Unstructured
 from defib.model.node import Node
 from defib.model.power import FenceCheck, PowerState
+from defib.model.power_cycle import Policy, template_spec
 from defib.model.pulse import Pulse
 from defib.model.remediation import SILENT_SINCE
 from defib.model.target import HEARTBEAT, MISSED
@@ -40,6 +44,7 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     facts: Facts
     row: Row
     lacks: tuple[Source, ...] = ()
+    said: tuple[Evidence, ...] = ()  # by whom, and when, as far as it counts
 
     @property
     def is_acted_on(self) -> bool:
@@ -48,8 +53,10 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def message(self) -> str:
         if self.row.conclusion in ACTED_ON and self.lacks:
-            return f"{self.row.because}; but the check also asks for the word of: {', '.join(self.lacks)}"
-        return self.row.because
+            because = f"{self.row.because}; but the check also asks for the word of: {', '.join(self.lacks)}"
+        else:
+            because = self.row.because
+        return f"{because} [{'; '.join(map(str, self.said))}]" if self.said else because
 
 
 class Haste(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +66,7 @@ class Haste(msgspec.Struct, frozen=True, kw_only=True):
     asks: tuple[GatherEvidence, ...] = ()
     thoughts: Mapping[str, Thought] = {}
     wake_at: datetime | None = None
+    why_not: str = ""  # a fast path is asked for and not taken
 
 
 NO_HASTE = Haste()
@@ -67,23 +75,43 @@ NO_HASTE = Haste()
 def hasten(check: Check, census: Census, ground: Ground, suspicion: Suspicion) -> Haste:
     owned = ground.by_check.get(check.name, {})
     begun = dict(_still_silent(owned, ground.cluster))
-    path = check.fast_path
-    if path is None:
-        return Haste(troubles=begun) if begun else NO_HASTE
+    path, why_not = check.fast_path, why_not_taken(check, lambda ref: ground.template(ref.kind, ref.key))
+    if path is None or why_not:
+        return Haste(troubles=begun, why_not=why_not) if begun or why_not else NO_HASTE
     silent = dict(_candidates(path, census, owned, ground.cluster, suspicion))
     crowd = crowd_of(ground.cluster) if silent else ""
     thoughts = {name: _think(name, pulse, path, ground.cluster, crowd) for name, pulse in silent.items()}
     concluded = {
-        name: Trouble(_due(silent[name], path), Because(HEARTBEAT, MISSED, _renewed(name, ground.cluster)))
+        name: Trouble(
+            _due(silent[name], path), Because(HEARTBEAT, MISSED, _renewed(name, ground.cluster), thought.message)
+        )
         for name, thought in thoughts.items()
         if thought.is_acted_on
     }
-    asks = () if crowd else tuple(_asks(silent, concluded, census, ground.cluster))
+    asks = () if crowd else tuple(_asks(silent, thoughts, census, ground.cluster))
     return Haste(
         troubles=concluded | begun,
         asks=asks,
         thoughts=thoughts,
         wake_at=ground.now + ASK_AGAIN if silent else None,
+    )
+
+
+def why_not_taken(check: Check, template: Callable[[TemplateRef], Unstructured | None]) -> str:
+    """Why a fast path that is asked for is not taken: workloads could be freed by less than it asks for."""
+    path, ref = check.fast_path, check.steps[0].template if check.steps else None
+    item = template(ref) if path is not None and ref is not None else None
+    if path is None or item is None:  # without a template the check does nothing at all, and says so
+        return ""
+    policy = read_policy(template_spec(item), node="")
+    if not isinstance(policy, Policy):
+        return f"{ref} makes no sense, so nobody knows what it takes for a proof: {policy[0]}"
+    less = ", ".join(grade for grade in policy.accepts if grade not in path.proof)
+    if not less:
+        return ""
+    return (
+        f"{ref} also accepts proofs of grade {less}, and the fast path asks for {' or '.join(path.proof)}; "
+        f"take {less} out of its acceptedProofs, or add it to fastPath.proof"
     )
 
 
@@ -123,10 +151,16 @@ def _candidates(
 
 
 def _think(name: str, pulse: Pulse, path: FastPath, cluster: Cluster, crowd: str) -> Thought:
-    evidence = (*cluster.evidence.get(name, ()), *_of_power(cluster.fences.get(name)))
-    since = _due(pulse, path)
-    facts = facts_from(evidence, since, cluster.now, crowd)
-    return Thought(since=since, facts=facts, row=conclude(facts), lacks=missing(facts, path.evidence))
+    fence, since = cluster.fences.get(name), _due(pulse, path)
+    said = (*cluster.evidence.get(name, ()), *_of_power(fence), *said_of_machine(name, fence, _heard(pulse), cluster))
+    facts = facts_from(said, since, cluster.now, crowd)
+    return Thought(
+        since=since,
+        facts=facts,
+        row=conclude(facts),
+        lacks=missing(facts, path.evidence),
+        said=tuple(fresh(said, since, cluster.now)),
+    )
 
 
 def _of_power(check: FenceCheck | None) -> tuple[Evidence, ...]:
@@ -137,19 +171,22 @@ def _of_power(check: FenceCheck | None) -> tuple[Evidence, ...]:
 
 
 def _asks(
-    silent: Iterable[str], concluded: Mapping[str, Trouble], census: Census, cluster: Cluster
+    silent: Mapping[str, Pulse], thoughts: Mapping[str, Thought], census: Census, cluster: Cluster
 ) -> Iterator[GatherEvidence]:
-    for name in silent:
+    for name, pulse in silent.items():
         known = cluster.evidence.get(name, ())
         last = max((one.at for one in known), default=None)
-        if name in concluded or (last is not None and cluster.now < last + ASK_AGAIN):
+        if thoughts[name].is_acted_on or (last is not None and cluster.now < last + ASK_AGAIN):
             continue
         node: Node = census.nodes[name]
+        fence = cluster.fences.get(name)
         yield GatherEvidence(
             node=name,
             node_uid=node.uid,
             renewed=_renewed(name, cluster),
+            heard=_heard(pulse),
             neighbours=neighbours_of(node, cluster),
+            log=fence.path if fence is not None and is_log_wanted(thoughts[name].facts) else None,
             after=last,
         )
 
@@ -166,6 +203,10 @@ def neighbours_of(node: Node, cluster: Cluster) -> tuple[str, ...]:
 def _renewed(name: str, cluster: Cluster) -> datetime | None:
     lease = cluster.heartbeat_of(name)
     return lease.spec.renew_time if lease is not None else None
+
+
+def _heard(pulse: Pulse) -> datetime:
+    return datetime.fromtimestamp(pulse.heard, UTC)
 
 
 def _due(pulse: Pulse, path: FastPath) -> datetime:

@@ -29,6 +29,7 @@ from defib.model.health_check import (
     TemplateRef,
     UnhealthyCondition,
 )
+from defib.model.incident import Grade
 from defib.model.selector import EVERYTHING, OPERATORS, Requirement, Selector
 
 MOST_CONDITIONS = 32
@@ -71,6 +72,7 @@ OPERATOR = Word(f"one of {', '.join(OPERATORS)}", re.compile("|".join(OPERATORS)
 MODE = Word(f"one of {', '.join(Mode)}", re.compile("|".join(Mode)), 9)
 CONDITION_TYPE = Word("the type of a node's condition", re.compile(".+", re.DOTALL), 316)
 CONDITION_STATUS = Word("the status of a node's condition", re.compile(".+", re.DOTALL), 64)
+PROOF = Word(f"one of {', '.join(Grade)}", re.compile("|".join(Grade)), 1)
 EVIDENCE = Word(f"one of {', '.join(ASKED)}", re.compile("|".join(ASKED)), 9)
 PAUSE_REQUEST = Word("a reason", re.compile(".*", re.DOTALL), 1024)
 
@@ -280,13 +282,22 @@ def _fast_path(field: Field, steps: tuple[Step, ...]) -> FastPath | None:
             f"needs a {power_cycle.TEMPLATE.name} as the first remediation: nothing else proves that a machine is off"
         )
     usual, missed = FastPath(), field["missedHeartbeats"]
-    entries = field["evidence"].entries(len(ASKED))
-    named = [entry.text(EVIDENCE) for entry in entries]
-    refuse_repeats(entries, [name or None for name in named])
+    named = _chosen(field["evidence"], EVIDENCE, len(ASKED))
+    if field["proof"].value == []:
+        field["proof"].wrong(f"must name at least one of {', '.join(Grade)}")
     return FastPath(
         missed=(missed.whole(MISSED_LEAST, MISSED_MOST) or usual.missed) if missed.is_given else usual.missed,
-        evidence=tuple(Source(name) for name in named if name) if field["evidence"].is_given else usual.evidence,
+        evidence=tuple(Source(name) for name in named) if field["evidence"].is_given else usual.evidence,
+        proof=_chosen(field["proof"], PROOF, len(Grade)) if field["proof"].is_given else usual.proof,
     )
+
+
+def _chosen(field: Field, word: Word, most: int) -> tuple[str, ...]:
+    """Each once."""
+    entries = field.entries(most)
+    named = [entry.text(word) for entry in entries]
+    refuse_repeats(entries, [name or None for name in named])
+    return tuple(name for name in named if name)
 
 
 def _domains(field: Field) -> tuple[Domain, ...]:

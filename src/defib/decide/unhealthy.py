@@ -18,9 +18,11 @@ from defib.model.action import Action, HoldLock, MarkRemediation, StartRemediati
 from defib.model.health_check import UnhealthyNode
 from defib.model.lock import Claim, ends_at, held_by_another, is_held
 from defib.model.node import Lease, Node
-from defib.model.remediation import SILENT_SINCE, Remediation
+from defib.model.remediation import SILENT_BECAUSE, SILENT_SINCE, Remediation
 from defib.model.target import HEARTBEAT
 from defib.model.verdict import Gate, State, Verdict
+
+TOLD_MAX = 1000  # of what was found out of a silent node
 
 
 class NodePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,7 +179,8 @@ def _creation(ill: Ill, course: Course) -> StartRemediation:
     assert item is not None, "a check whose template is missing is disabled, and starts nothing"
     body, because = remediation_from(course.step, item, ill.view.check, ill.node), ill.trouble.because
     if because.type == HEARTBEAT and because.since is not None:
-        body["metadata"]["annotations"][SILENT_SINCE] = stamp_exactly(because.since)
+        told = {SILENT_BECAUSE: because.told[:TOLD_MAX]} if because.told else {}
+        body["metadata"]["annotations"] |= {SILENT_SINCE: stamp_exactly(because.since)} | told
     return StartRemediation(
         check=ill.view.check.name,
         node=ill.name,

@@ -6,15 +6,18 @@ it, and the same data drives everything that speaks for it: Redfish, IPMI and th
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from contextvars import Context
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import TypeVar
 
 import msgspec
 
 from defib.clock import Clock
+
+LOG_MAX = 100
 
 
 class Command(Enum):
@@ -40,6 +43,22 @@ class PowerChange(msgspec.Struct, frozen=True):
 
     at: datetime
     on: bool
+
+
+class Happened(Enum):
+    """What a BMC writes into its event log by itself, or because an operating system tells it."""
+
+    POWER_OFF = "power off"
+    POWER_ON = "power on"
+    OS_STOPPED = "critical stop"
+    WATCHDOG_RESET = "reset by watchdog"
+
+
+class Logged(msgspec.Struct, frozen=True):
+    """`at` is by the BMC's clock."""
+
+    at: datetime
+    what: Happened
 
 
 class WrongPassword(msgspec.Struct, frozen=True):
@@ -92,7 +111,7 @@ class Machine:
         self.os_is_hung = False  # a hung operating system does not hear a soft off; the next start heals it
         self.history: list[PowerChange] = []
         self.delays = delays or Delays()
-        self.bmc = Bmc(self)
+        self.bmc = Bmc(self, clock)
         self._clock = clock
         self._on = on
         self._listeners: list[Callable[[bool], None]] = []
@@ -170,6 +189,7 @@ class Machine:
         if on:
             self.os_is_hung = False
         self.history.append(PowerChange(self._clock.now(), on))
+        self.bmc.write_down(Happened.POWER_ON if on else Happened.POWER_OFF)
         for listener in tuple(self._listeners):
             listener(on)
 
@@ -177,8 +197,12 @@ class Machine:
 class Bmc:
     """The small computer beside a machine, as far as it is the same in every protocol."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, clock: Clock) -> None:
         self.machine = machine
+        self.log: deque[Logged] = deque(maxlen=LOG_MAX)
+        self.clock_ahead = timedelta()  # of the true time
+        self.tells_clock = True
+        self._clock = clock
         self.username = "admin"
         self.password = f"secret-{machine.name}"
         self.taken: list[Command] = []  # what it said yes to, ignored or not
@@ -211,6 +235,14 @@ class Bmc:
     def shows_on(self) -> bool:
         claim = self.fault(Claims)
         return claim.on if claim else self.machine.is_on
+
+    @property
+    def now(self) -> datetime:
+        """As its clock has it."""
+        return self._clock.now() + self.clock_ahead
+
+    def write_down(self, what: Happened) -> None:
+        self.log.append(Logged(self.now, what))
 
     def take(self, command: Command) -> None:
         """The BMC says yes; whether anything comes of it is another matter."""

@@ -9,9 +9,10 @@ from functools import partial
 from typing import ClassVar
 
 from defib.clock import Clock
-from defib.hollow.machine import Bmc, Command, Fails, Garbage, Hangs, Machine, Slow, Unreachable
+from defib.hollow.machine import Bmc, Command, Fails, Garbage, Hangs, Happened, Machine, Slow, Unreachable
 from defib.power.base import Outcome, PowerState, Readiness, Reading, Target
 from defib.power.calls import Calls, Denied, Doubtful, Seen
+from defib.power.event_log import Entry, Event, EventLog, newest
 
 
 class HollowPower:
@@ -20,6 +21,7 @@ class HollowPower:
     can_read_state: ClassVar[bool] = True
 
     def __init__(self, clock: Clock, machines: Mapping[str, Machine]) -> None:
+        self._clock = clock
         self._calls = Calls(clock)
         self._machines = machines
 
@@ -34,6 +36,18 @@ class HollowPower:
 
     async def check(self, target: Target, within_seconds: float) -> Readiness:
         return await self._calls.check(target, within_seconds, self._read)
+
+    async def log(self, target: Target, within_seconds: float) -> EventLog:
+        return await self._calls.log(target, within_seconds, self._read_log)
+
+    async def _read_log(self, target: Target) -> EventLog:
+        ours = self._clock.now()
+        bmc = await self._reach(target)
+        entries = (
+            Entry(one.at, Event.STARTED if one.what is Happened.POWER_ON else Event.STOPPED, one.what.value)
+            for one in bmc.log
+        )
+        return EventLog(entries=newest(entries), theirs=bmc.now if bmc.tells_clock else None, ours=ours)
 
     async def _read(self, target: Target) -> Seen:
         bmc = await self._reach(target)

@@ -5,6 +5,8 @@ from enum import StrEnum
 
 import msgspec
 
+from defib.model.power import PowerPath
+
 
 class Source(StrEnum):
     """Whom to ask. A check names those that must have answered before its fast path does anything."""
@@ -13,6 +15,9 @@ class Source(StrEnum):
     KUBELET = "Kubelet"  # the port on which its kubelet serves, tried from where Defib runs
     NEIGHBOURS = "Neighbours"  # the kubelets of nodes near it: whether that is its own silence; asked always
     POWER = "Power"  # its machine's power, as its BMC or the baremetal operator tells it
+    LOG = "Log"  # the event log of its BMC; read only where it could change what is thought
+    MACHINE = "Machine"  # what the cluster's own objects say of its machine: a remark, and never more
+    OTHERS = "Others"  # whoever else was installed to be asked: a storage system that knows its clients, for one
 
 
 class Says(StrEnum):
@@ -23,6 +28,11 @@ class Says(StrEnum):
     SILENT = "Silent"  # of the kubelet: nothing comes back
     ON = "On"
     OFF = "Off"
+    STOPPED = "Stopped"  # of the log: since the last heartbeat its power went, or its operating system stopped
+    STARTED = "Started"  # of the log: and has begun again
+    QUIET = "Quiet"  # of the log: nothing of that kind since
+    ALIVE = "Alive"  # of others: they hear from it
+    GONE = "Gone"  # of others: they have lost it, too
     UNKNOWN = "Unknown"  # whoever was asked could not tell
 
 
@@ -34,17 +44,23 @@ class Evidence(msgspec.Struct, frozen=True):
     at: datetime
     detail: str = ""
 
+    def __str__(self) -> str:
+        more = f" ({self.detail})" if self.detail else ""
+        return f"{self.source} {self.says} at {self.at:%H:%M:%S}{more}"
+
 
 class GatherEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """Read a silent node's heartbeat live, and try its kubelet and others. It changes nothing.
 
-    `renewed` is what we know of its heartbeat.
+    `renewed` is what we know of its heartbeat, as the node writes it; `heard` is when we saw that, by our own clock.
     """
 
     node: str
     node_uid: str
     renewed: datetime | None
+    heard: datetime | None = None
     neighbours: tuple[str, ...] = ()  # whose kubelets are tried at the same moment
+    log: PowerPath | None = None  # by which way the event log of its BMC is read; None: not this time
     after: datetime | None = None  # when it was asked before: another question is another action
 
     @property

@@ -9,6 +9,7 @@ from defib.model.health_check import KindRef
 from defib.model.meta import Unstructured
 
 SILENT_SINCE = "defib.dev/silent-since"  # on what the fast path began: which renewal of its heartbeat was the last
+SILENT_BECAUSE = "defib.dev/silent-because"  # and what everybody said who was asked after it, for people
 
 
 class Remediation(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,12 +12,13 @@ HEARTBEAT, MISSED = "Heartbeat", "Missed"  # as if it were a condition: two rene
 class Because(msgspec.Struct, frozen=True):
     """The node condition that made a node unhealthy. Whoever acts on it looks whether it is still so.
 
-    Of a missed heartbeat, `since` is when the node renewed it last, by its own clock.
+    Of a missed heartbeat, `since` is when the node renewed it last, by its own clock, and `told` what was found out since.
     """
 
     type: str
     status: str
     since: datetime | None = None
+    told: str = ""
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):

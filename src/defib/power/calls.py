@@ -25,6 +25,7 @@ from defib.power.base import (
     Target,
     Unknown,
 )
+from defib.power.event_log import EventLog
 
 AT_ONCE_MAX = 64
 WHY_MAX = 300
@@ -79,7 +80,7 @@ class Calls:
             at, seen = await self._in_turn(target, within_seconds, ask)
         except Trouble as trouble:
             return Reading(PowerState.UNKNOWN, self._clock.now(), _sentence(trouble, target))
-        return Reading(seen.state, at, _one_line(target.credentials.hide(seen.detail)))
+        return Reading(seen.state, at, one_line(target.credentials.hide(seen.detail)))
 
     async def command(self, target: Target, within_seconds: float, ask: Ask[None]) -> Outcome:
         try:
@@ -95,9 +96,17 @@ class Calls:
             _, seen = await self._in_turn(target, within_seconds, ask, self._slots_for_checks)
         except Trouble as trouble:
             return NotReady(_sentence(trouble, target))
-        return (
-            NotReady(_one_line(target.credentials.hide(seen.detail))) if seen.state is PowerState.UNKNOWN else Ready()
-        )
+        return NotReady(one_line(target.credentials.hide(seen.detail))) if seen.state is PowerState.UNKNOWN else Ready()
+
+    async def log(self, target: Target, within_seconds: float, ask: Ask[EventLog]) -> EventLog:
+        """It can wait, as checks can."""
+        try:
+            _, log = await self._in_turn(target, within_seconds, ask, self._slots_for_checks)
+        except Trouble as trouble:
+            return EventLog(why_not=_sentence(trouble, target))
+        hide = target.credentials.hide
+        entries = (msgspec.structs.replace(one, text=one_line(hide(one.text))) for one in log.entries)
+        return msgspec.structs.replace(log, entries=tuple(entries))
 
     async def _in_turn(
         self, target: Target, within_seconds: float, ask: Ask[T], first: Gate = EVERYBODY
@@ -144,9 +153,9 @@ def options_of(target: Target, kind: type[S]) -> S:
 
 
 def _sentence(trouble: Trouble, target: Target) -> str:
-    return _one_line(target.credentials.hide(str(trouble)))
+    return one_line(target.credentials.hide(str(trouble)))
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Printable, and short enough for a condition of an object."""
     return "".join(each if each.isprintable() else " " for each in text).strip()[:WHY_MAX]

@@ -7,8 +7,9 @@ one that ends at our deadline, repeats a datagram that may be lost, and drops wh
 
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, suppress
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -19,6 +20,8 @@ from pyghmi.ipmi.private.simplesession import Session  # type: ignore[import-unt
 from defib.clock import Clock
 from defib.power.base import Outcome, PowerState, Readiness, Reading, Target
 from defib.power.calls import Ask, Calls, Denied, Doubtful, Seen, T
+from defib.power.event_log import NEWEST, Entry, EventLog
+from defib.power.sel import LAST, RECORD_BYTES, entry_of, number_of
 from defib.power.threads import Threads
 
 PORT = 623
@@ -33,6 +36,9 @@ CONTROL = 2
 POWER_DOWN = 0
 POWER_UP = 1
 IS_ON = 0b1
+STORAGE = 0x0A
+GET_SEL_ENTRY = 0x43
+GET_SEL_TIME = 0x48
 
 # Completion codes that leave it open: it took too long inside, it has no answer, it does not say what happened.
 _NO_ANSWER = frozenset({0xC3, 0xCE, 0xFF})
@@ -88,6 +94,19 @@ class Ipmi:
             raise Doubtful("its answer is cut short")
         return Seen(PowerState.ON if status[0] & IS_ON else PowerState.OFF)
 
+    async def log(self, target: Target, within_seconds: float) -> EventLog:
+        return await self._calls.log(target, within_seconds, self._until(within_seconds, self._read_log))
+
+    async def _read_log(self, until: float, target: Target) -> EventLog:
+        return await self._threads.run(target.address, partial(self._log_now, until, target))
+
+    def _log_now(self, until: float, target: Target) -> EventLog:
+        with closing(_Session(target, until, self._clock)) as session:
+            ours = self._clock.now()
+            seconds = int.from_bytes(session.ask(GET_SEL_TIME, netfn=STORAGE)[:4], "little")
+            entries = tuple(session.newest_entries())
+        return EventLog(entries=entries, theirs=datetime.fromtimestamp(seconds, UTC), ours=ours)
+
     def _command_now(self, what: int, until: float, target: Target) -> None:
         with closing(_Session(target, until, self._clock)) as session:
             session.ask(CONTROL, what)
@@ -115,10 +134,25 @@ class _Session(Session):  # type: ignore[misc]
             self._close_socket()
             raise Denied(f"it cannot be reached: {error}") from None
 
-    def ask(self, command: int, *content: int) -> bytes:
-        """What the chassis answers. Raises Denied when it says no."""
+    def newest_entries(self) -> Iterator[Entry]:
+        """From the last one back, as long as each has the number before."""
+        number = LAST
+        for _ in range(NEWEST):
+            try:
+                answer = self.ask(GET_SEL_ENTRY, 0, 0, *number.to_bytes(2, "little"), 0, 0xFF, netfn=STORAGE)
+            except Denied:
+                return  # it is not there, as in an empty log: the end
+            record = answer[2 : 2 + RECORD_BYTES]
+            if entry := entry_of(record):
+                yield entry
+            number = number_of(record) - 1
+            if number <= 0:
+                return
+
+    def ask(self, command: int, *content: int, netfn: int = CHASSIS) -> bytes:
+        """What it answers. Raises Denied when it says no."""
         try:
-            answer = self.raw_command(netfn=CHASSIS, command=command, data=content)
+            answer = self.raw_command(netfn=netfn, command=command, data=content)
         except (IpmiException, OSError) as error:
             raise Doubtful(f"the session broke off: {error}") from None
         if code := answer["code"]:

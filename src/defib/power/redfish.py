@@ -6,14 +6,16 @@ Without a path the BMC is asked, and must know exactly one machine. Why not sush
 
 import math
 from base64 import b64encode
+from datetime import datetime
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
 from defib.clock import Clock
 from defib.power.base import Outcome, PowerState, Readiness, Reading, Target
 from defib.power.calls import Calls, Denied, Doubtful, Seen, options_of
+from defib.power.event_log import NEWEST, Entry, EventLog, meaning, newest
 from defib.power.https import Answer, Https, Question, TlsOptions, decoded, is_path, origin_of, path_of
 
 ROOT = "/redfish/v1/"
@@ -26,6 +28,7 @@ SERVER_FAILED = 500
 _STATES = {"On": PowerState.ON, "Off": PowerState.OFF}
 _OFF = ("ForceOff",)
 _ON = ("On", "ForceOn")
+_LOGS = ("sel", "eventlog", "event", "iml", "platformlog", "log1")  # the last word of their paths, the best first
 
 
 class _Link(msgspec.Struct, frozen=True):
@@ -54,6 +57,28 @@ class _System(msgspec.Struct, frozen=True):
     actions: _Actions = msgspec.field(name="Actions", default=_Actions())
 
 
+class _Links(msgspec.Struct, frozen=True):
+    managers: list[_Link] = msgspec.field(name="ManagedBy", default=[])
+
+
+class _Keeper(msgspec.Struct, frozen=True):
+    """A machine or its BMC, as one that keeps logs. Apart from the above: who has odd logs can still be switched."""
+
+    logs: _Link = msgspec.field(name="LogServices", default=_Link())
+    links: _Links = msgspec.field(name="Links", default=_Links())
+
+
+class _Log(msgspec.Struct, frozen=True):
+    entries: _Link = msgspec.field(name="Entries", default=_Link())
+    now: str | None = msgspec.field(name="DateTime", default=None)
+
+
+class _Entries(msgspec.Struct, frozen=True):
+    members: list[dict[str, Any]] = msgspec.field(name="Members", default=[])
+    count: int = msgspec.field(name="Members@odata.count", default=0)
+    next: str = msgspec.field(name="Members@odata.nextLink", default="")
+
+
 class _Note(msgspec.Struct, frozen=True):
     message: str = msgspec.field(name="Message", default="")
 
@@ -74,6 +99,7 @@ class Redfish:
         self._calls = Calls(clock, place=_bmc)
         self._https = Https()
         self._found: dict[str, str] = {}  # by BMC, the path of its one machine: looking twice costs a slow BMC seconds
+        self._logs: dict[str, str] = {}  # by address, the path of the log; the same
         self._seen: dict[str, tuple[float, _System]] = {}  # by address, what was just read; for where a reset is sent
         self._clock = clock
 
@@ -88,6 +114,46 @@ class Redfish:
 
     async def check(self, target: Target, within_seconds: float) -> Readiness:
         return await self._calls.check(target, within_seconds, self._read_before_off)
+
+    async def log(self, target: Target, within_seconds: float) -> EventLog:
+        return await self._calls.log(target, within_seconds, self._read_log)
+
+    async def _read_log(self, target: Target) -> EventLog:
+        path = await self._log_path(target)
+        ours = self._clock.now()
+        try:
+            log = decoded(await self._asked(target, path), _Log)
+            members = await self._newest(target, log.entries.path)
+        except Denied:
+            self._logs.pop(target.address, None)
+            raise
+        entries = [entry for member in members if (entry := _entry(member))]
+        return EventLog(entries=newest(entries), theirs=_moment(log.now), ours=ours)
+
+    async def _log_path(self, target: Target) -> str:
+        """Of its machine's own logs, else of its BMC's, the one that is most likely to tell of power."""
+        if target.address not in self._logs:
+            system = path_of(target.address) or await self._only_system(target)
+            keeper = decoded(await self._asked(target, system), _Keeper)
+            if not keeper.logs.path and keeper.links.managers:
+                keeper = decoded(await self._asked(target, keeper.links.managers[0].path), _Keeper)
+            if not keeper.logs.path:
+                raise Denied("it keeps no event log")
+            members = decoded(await self._asked(target, keeper.logs.path), _Systems).members
+            if not members:
+                raise Denied("it keeps no event log")
+            if len(self._logs) >= REMEMBERED_MAX:
+                self._logs.clear()
+            self._logs[target.address] = min((member.path for member in members), key=_rank)
+        return self._logs[target.address]
+
+    async def _newest(self, target: Target, path: str) -> list[dict[str, Any]]:
+        """Of a long log that begins with the oldest, the end."""
+        page = decoded(await self._asked(target, path), _Entries)
+        shown = [str(member.get("Created", "")) for member in page.members]
+        if not page.next or page.count <= len(shown) or shown != sorted(shown):
+            return page.members
+        return decoded(await self._asked(target, f"{path}?$skip={page.count - NEWEST}"), _Entries).members
 
     async def _read(self, target: Target) -> Seen:
         return _seen(await self._system(target))
@@ -174,6 +240,27 @@ def _bmc(target: Target) -> str:
 def _seen(system: _System) -> Seen:
     said = system.power or "nothing"
     return Seen(_STATES.get(said, PowerState.UNKNOWN), f"it says {said}")
+
+
+def _rank(path: str) -> int:
+    name = path.rstrip("/").rpartition("/")[2].lower()
+    return _LOGS.index(name) if name in _LOGS else len(_LOGS)
+
+
+def _entry(member: dict[str, Any]) -> Entry | None:
+    """None where it says nothing of what we look for, or not when."""
+    said, kind, code = (str(member.get(field) or "") for field in ("Message", "SensorType", "EntryCode"))
+    event = meaning(f"{kind} {member.get('MessageId') or ''} {said}", is_over=code.lower().startswith("deassert"))
+    at = _moment(member.get("Created"))
+    return Entry(at, event, said or kind) if event is not None and at is not None else None
+
+
+def _moment(text: Any) -> datetime | None:
+    try:
+        moment = msgspec.convert(text, datetime)
+    except msgspec.ValidationError:
+        return None
+    return moment if moment.tzinfo is not None else None
 
 
 def _chosen(system: _System, kinds: tuple[str, ...]) -> str:

@@ -12,6 +12,7 @@ import msgspec
 from defib.clock import Clock
 from defib.power.base import Driver
 from defib.power.kubelet import AskKubelet, ask_kubelet
+from defib.power.witnesses import Witnesses
 
 GROUP = "defib.power"
 
@@ -23,9 +24,11 @@ class Unavailable(msgspec.Struct, frozen=True):
 
 
 class Drivers:
-    """`given` are drivers that somebody has made already, such as those of hollow machines.
+    """`given` are drivers that somebody has made already, such as those of hollow machines. Who gives drivers lives in a
+    world of his own: nobody is asked there who happens to be installed here.
 
-    `ask_kubelet` is the one way to a machine besides its power: whether anybody answers there.
+    `ask_kubelet` and `witnesses` are the ways to a node besides its power: whether anybody answers there, and whether
+    anybody else hears from it.
     """
 
     def __init__(
@@ -35,10 +38,12 @@ class Drivers:
         *,
         group: str = GROUP,
         asking: AskKubelet = ask_kubelet,
+        witnesses: Witnesses | None = None,
     ) -> None:
         self._clock = clock
         self._group = group
         self.ask_kubelet = asking
+        self.witnesses = witnesses or Witnesses(clock, None if given is None else {})
         self._loaded: dict[str, Driver] = dict(given or {})
         self._one_at_a_time = asyncio.Lock()
 

@@ -1,5 +1,6 @@
 """Asking after a silent node, and acting on its silence: each is looked at live, once more."""
 
+from base64 import b64encode
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -7,13 +8,20 @@ import msgspec
 import pytest
 
 from defib.act.outcome import Done, EvidenceGathered, Stale
+from defib.hollow.machine import Happened, Machine, Unreachable
+from defib.hollow.power import HollowPower
 from defib.model.action import Because
 from defib.model.evidence import GatherEvidence, Says, Source
+from defib.model.power import PowerPath
 from defib.model.target import HEARTBEAT, MISSED
+from defib.power.base import Driver, Target
+from defib.power.event_log import Entry, Event, EventLog
 from defib.power.kubelet import PORT
+from defib.power.manual import Manual
 from defib.power.registry import Drivers
+from defib.power.witnesses import Witnesses
 from defib.simulate.virtual_time import START
-from tests.unit.act.stage import LEASE, Stage, conditions, play
+from tests.unit.act.stage import LEASE, PLACE, Stage, conditions, play
 
 RENEWED = START - timedelta(seconds=25)
 NAMES = [{"addresses": [{"type": "InternalIP", "address": name}]} for name in ("db.example", "256.1.1.1", "")]
@@ -55,7 +63,7 @@ def ask(stage: Stage, **changes: Any) -> GatherEvidence:
 
 def with_kubelet(stage: Stage, says: Says = Says.SILENT) -> Kubelet:
     kubelet = Kubelet(says)
-    stage.drivers = Drivers(stage.clock, asking=kubelet.ask)
+    stage.drivers = Drivers(stage.clock, {}, asking=kubelet.ask)
     return kubelet
 
 
@@ -167,9 +175,108 @@ def test_its_neighbours_are_asked_in_the_same_moment_and_most_of_them_count(
         for number in (2, 3, 4):
             address = {"type": "InternalIP", "address": f"10.0.0.{number}"}
             stage.server.put("nodes", {"metadata": {"name": f"m{number}"}, "status": {"addresses": [address]}})
-        stage.drivers = Drivers(stage.clock, asking=ask_of)
+        stage.drivers = Drivers(stage.clock, {}, asking=ask_of)
         outcome = await stage.do(ask(stage, neighbours=("m2", "m3", "m4", "gone")))
         assert isinstance(outcome, EvidenceGathered)
         assert [one.says for one in outcome.evidence] == [Says.SAME, Says.SILENT, near]
+
+    play(scenario)
+
+
+def of(outcome: object, source: Source) -> list[tuple[Says, str]]:
+    assert isinstance(outcome, EvidenceGathered)
+    return [(one.says, one.detail) for one in outcome.evidence if one.source is source]
+
+
+class Leaky(Manual):
+    """A driver of somebody else, which repeats what it was told."""
+
+    async def log(self, target: Target, within_seconds: float) -> EventLog:
+        assert within_seconds > 0
+        told = f"stopped by {target.credentials.password.reveal()}"
+        if target.address == "breaks":
+            raise RuntimeError(told)
+        return EventLog(entries=(Entry(START, Event.STOPPED, told),), theirs=START, ours=START)
+
+
+def with_machine(stage: Stage) -> Machine:
+    """Its BMC lets everybody in."""
+    shows(stage, conditions("True") | ADDRESS)
+    beat(stage)
+    machine = Machine("n1", stage.clock)
+    machine.bmc.username = machine.bmc.password = ""
+    hands: dict[str, Driver] = {
+        "hollow": HollowPower(stage.clock, {"n1": machine}),
+        "manual": Manual(stage.clock),
+        "leaky": Leaky(stage.clock),
+    }
+    stage.drivers = Drivers(stage.clock, hands, asking=Kubelet().ask)
+    return machine
+
+
+BY_BMC = PowerPath(driver="hollow", address="n1")
+
+
+def test_the_log_of_its_bmc_is_read_only_when_that_is_wanted_and_counts_from_its_last_heartbeat() -> None:
+    async def scenario(stage: Stage) -> None:
+        machine = with_machine(stage)
+        machine.bmc.write_down(Happened.OS_STOPPED)
+        assert of(await stage.do(ask(stage, heard=RENEWED)), Source.LOG) == []
+        wanted = ask(stage, heard=RENEWED, log=BY_BMC)
+        assert of(await stage.do(wanted), Source.LOG) == [(Says.STOPPED, "critical stop")]
+        machine.bmc.write_down(Happened.POWER_ON)
+        assert of(await stage.do(wanted), Source.LOG) == [(Says.STARTED, "power on")]
+        later = ask(stage, heard=START + timedelta(seconds=1), log=BY_BMC)
+        assert of(await stage.do(later), Source.LOG) == [(Says.QUIET, "nothing since the last heartbeat")]
+
+    play(scenario)
+
+
+def test_a_log_that_cannot_be_read_holds_up_nobody_and_says_nothing() -> None:
+    async def scenario(stage: Stage) -> None:
+        with_machine(stage).bmc.suffer(Unreachable())
+        for path, why in (
+            (BY_BMC, "n1 cannot be reached"),
+            (PowerPath(driver="manual"), "the driver manual reads no event log"),
+            (PowerPath(driver="hollow", secret="nowhere"), "'nowhere' is not the namespace/name of a Secret"),
+        ):
+            outcome = await stage.do(ask(stage, heard=RENEWED, log=path))
+            assert of(outcome, Source.LOG) == [(Says.UNKNOWN, why)]
+            assert [says for says, _ in of(outcome, Source.KUBELET)] == [Says.SILENT]
+
+    play(scenario)
+
+
+def test_what_a_driver_repeats_of_the_login_is_hidden_and_one_that_breaks_is_told() -> None:
+    async def scenario(stage: Stage) -> None:
+        with_machine(stage)
+        password = b64encode(b"open-sesame").decode()
+        stage.server.put("secrets", {"metadata": {"name": "bmc", "namespace": PLACE}, "data": {"password": password}})
+        for address, said in (
+            ("", (Says.STOPPED, "stopped by [hidden]")),
+            ("breaks", (Says.UNKNOWN, "its driver broke (RuntimeError), which is a mistake in the driver")),
+        ):
+            path = PowerPath(driver="leaky", address=address, secret=f"{PLACE}/bmc")
+            assert of(await stage.do(ask(stage, heard=RENEWED, log=path)), Source.LOG) == [said]
+
+    play(scenario)
+
+
+class Storage:
+    def __init__(self, says: Says) -> None:
+        self.says = says
+
+    async def ask(self, node: str, within_seconds: float) -> tuple[Says, str]:
+        assert within_seconds > 0
+        return self.says, f"the client of {node}"
+
+
+def test_whoever_else_knows_nodes_is_asked_too_and_one_that_hears_it_weighs_more_than_one_that_does_not() -> None:
+    async def scenario(stage: Stage) -> None:
+        with_machine(stage)
+        both = {"ceph": Storage(Says.GONE), "nfs": Storage(Says.ALIVE)}
+        stage.drivers = Drivers(stage.clock, {}, asking=Kubelet().ask, witnesses=Witnesses(stage.clock, both))
+        outcome = await stage.do(ask(stage))
+        assert of(outcome, Source.OTHERS) == [(Says.ALIVE, "ceph: the client of n1; nfs: the client of n1")]
 
     play(scenario)

@@ -139,6 +139,13 @@ def test_gates_that_hold_it_back_come_first_then_those_that_count_then_the_names
     ]
 
 
+def test_a_fast_path_that_is_not_taken_is_told_and_one_that_is_goes_without_saying() -> None:
+    assert "fast path    not taken: the template" in drawn(
+        an_answer(a_case(no_fast_path="the template accepts less")), 160
+    )
+    assert "fast path" not in drawn(an_answer(a_case()), 160)
+
+
 def test_remediation_lock_and_what_comes_when_are_told() -> None:
     case = a_case(remediations=(FOO,), next=Next(message="a person has to look", at=T0 + 29 * MINUTE))
     foreign = msgspec.structs.replace(FOO, owner="", name="by-hand", template="", succeeded="False", is_deleting=True)
@@ -152,6 +159,12 @@ def test_remediation_lock_and_what_comes_when_are_told() -> None:
         "cordoned     no new pods are placed on it",
     ):
         assert words in text
+
+
+def test_who_said_what_of_a_silent_node_is_told_with_what_was_begun_for_that() -> None:
+    because = "it hangs [Kubelet Silent at 00:00:01; Power On at 00:00:02]"
+    case = a_case(remediations=(msgspec.structs.replace(FOO, because=because),))
+    assert f"created 1m ago\n               {because}\n" in drawn(an_answer(case), 160)
 
 
 @pytest.mark.parametrize(

@@ -161,6 +161,40 @@ def test_what_the_cluster_operator_does_not_allow_is_told(tmp_path: Path) -> Non
     assert problem.field.startswith("spec.acceptedProofs")
 
 
+FAST = """---
+apiVersion: remediation.medik8s.io/v1alpha1
+kind: NodeHealthCheck
+metadata: {name: fast}
+spec:
+  remediationTemplate: {apiVersion: defib.dev/v1alpha1, kind: PowerCycleRemediationTemplate, namespace: d, name: ipmi}
+  fastPath: {}
+"""
+IPMI = """---
+apiVersion: defib.dev/v1alpha1
+kind: PowerCycleRemediationTemplate
+metadata: {name: ipmi, namespace: NAMESPACE}
+spec: {template: {spec: {power: {driver: ipmi}, acceptedProofs: [A, C]}}}
+"""
+
+
+def test_a_fast_path_is_held_against_its_template_where_both_are_there_in_whichever_file(tmp_path: Path) -> None:
+    files = {"check.yaml": FAST, "template.yaml": IPMI.replace("NAMESPACE", "d")}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    told = check_files([str(tmp_path / name) for name in files], RULES)
+    ((field, line, message),) = [(one.field, one.line, one.message) for one in told.problems]
+    assert (field, line) == ("spec.fastPath", 7)
+    assert message.startswith("is not taken: PowerCycleRemediationTemplate d/ipmi also accepts proofs of grade C")
+    assert found(tmp_path, FAST + IPMI.replace("NAMESPACE", "other")) == [], "that is another one"
+    assert found(tmp_path, FAST.replace("{}", "{proof: [A, C]}") + IPMI.replace("NAMESPACE", "d")) == []
+
+
+@pytest.mark.parametrize("spec", ["null", "7", "[]", "{template: 7}", "{template: {spec: []}}"])
+def test_a_template_that_makes_no_sense_ends_no_check_of_a_fast_path(tmp_path: Path, spec: str) -> None:
+    broken = IPMI.replace("NAMESPACE", "d").partition("spec: ")[0] + f"spec: {spec}\n"
+    assert checked(tmp_path, FAST + broken).objects == 2
+
+
 def test_a_file_that_cannot_be_read_or_holds_nothing_of_ours_is_not_called_well(tmp_path: Path) -> None:
     with pytest.raises(NotDone, match="nope cannot be read: No such file or directory"):
         check_files([str(tmp_path / "nope")], RULES)

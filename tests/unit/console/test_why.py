@@ -198,9 +198,10 @@ def test_machines_read_an_answer_by_names_that_stay() -> None:
     }
     (check,) = read["checks"]
     assert set(check) == {
-        *("check", "mode", "state", "reason", "message", "since", "gates", "status", "remediations", "next")
+        *("check", "mode", "state", "reason", "message", "since", "gates", "status", "remediations", "next"),
+        "noFastPath",
     }
     assert set(check["gates"][0]) == {"name", "open", "value", "limit", "message"}
     assert set(check["remediations"][0]) == {
-        *("kind", "namespace", "name", "owner", "template", "created", "succeeded", "deleting")
+        *("kind", "namespace", "name", "owner", "template", "created", "succeeded", "deleting", "because")
     }

@@ -3,14 +3,44 @@
 from datetime import timedelta
 from itertools import product
 
+import msgspec
 import pytest
 
-from defib.decide.evidence import ACTED_ON, FRESH, TABLE, Conclusion, Facts, conclude, facts_from, missing
+from defib.decide.evidence import (
+    ACTED_ON,
+    FRESH,
+    TABLE,
+    Conclusion,
+    Facts,
+    conclude,
+    facts_from,
+    is_log_wanted,
+    missing,
+)
 from defib.model.evidence import Evidence, Says, Source
 from tests.builders import SECOND, T0
 
 SAME = Says.SAME
+HUNG = Facts(heartbeat=SAME, kubelet=Says.SILENT, power=Says.ON)  # or cut off; and no neighbour could be asked
+
+
+def but(facts: Facts, **changes: Says) -> Facts:
+    return msgspec.structs.replace(facts, **changes)
+
+
 CASES = [
+    (but(HUNG, log=Says.STOPPED), Conclusion.ISOLATED),
+    (but(HUNG, log=Says.STOPPED, neighbours=Says.SILENT), Conclusion.ISOLATED),
+    (but(HUNG, log=Says.STOPPED, power=Says.UNKNOWN), Conclusion.DONT_KNOW),
+    (but(HUNG, log=Says.STOPPED, kubelet=Says.REFUSES), Conclusion.DONT_KNOW),
+    (but(HUNG, log=Says.STOPPED, kubelet=Says.ANSWERS), Conclusion.CONTROL_PLANE),
+    (but(HUNG, log=Says.STARTED), Conclusion.DONT_KNOW),
+    (but(HUNG, log=Says.QUIET), Conclusion.DONT_KNOW),
+    (but(HUNG, others=Says.GONE), Conclusion.ISOLATED),
+    (but(HUNG, others=Says.GONE, neighbours=Says.SILENT), Conclusion.CONTROL_PLANE),
+    (but(HUNG, others=Says.GONE, power=Says.UNKNOWN), Conclusion.DONT_KNOW),
+    (but(HUNG, others=Says.ALIVE, neighbours=Says.ANSWERS), Conclusion.DONT_KNOW),
+    (but(HUNG, others=Says.ALIVE, power=Says.OFF), Conclusion.DONT_KNOW),
     (Facts(heartbeat=SAME, kubelet=Says.SILENT, power=Says.OFF, crowd="9 of 10"), Conclusion.CONTROL_PLANE),
     (Facts(heartbeat=Says.RENEWED, kubelet=Says.SILENT, power=Says.OFF), Conclusion.ALIVE),
     (Facts(kubelet=Says.SILENT, power=Says.OFF), Conclusion.DONT_KNOW),
@@ -27,10 +57,20 @@ HEARTBEATS = (Says.RENEWED, Says.SAME, Says.UNKNOWN)
 KUBELETS = (Says.ANSWERS, Says.REFUSES, Says.SILENT, Says.UNKNOWN)
 NEAR = (Says.ANSWERS, Says.SILENT, Says.UNKNOWN)
 POWERS = (Says.ON, Says.OFF, Says.UNKNOWN)
+LOGS = (Says.STOPPED, Says.STARTED, Says.QUIET, Says.UNKNOWN)
+OTHERS = (Says.ALIVE, Says.GONE, Says.UNKNOWN)
 ALL = [
-    Facts(heartbeat=beat, kubelet=kubelet, neighbours=near, power=power, crowd=crowd)
-    for beat, kubelet, near, power, crowd in product(HEARTBEATS, KUBELETS, NEAR, POWERS, ("", "many"))
+    Facts(heartbeat=beat, kubelet=kubelet, neighbours=near, power=power, log=log, others=others, crowd=crowd)
+    for beat, kubelet, near, power, log, others, crowd in product(
+        HEARTBEATS, KUBELETS, NEAR, POWERS, LOGS, OTHERS, ("", "many")
+    )
 ]
+LIFE = (
+    {"heartbeat": Says.RENEWED},
+    {"kubelet": Says.ANSWERS},
+    {"others": Says.ALIVE},
+    {"log": Says.STARTED},
+)
 
 
 @pytest.mark.parametrize(("facts", "conclusion"), CASES)
@@ -49,7 +89,36 @@ def test_nobody_is_acted_on_who_answers_who_was_heard_or_who_is_one_of_many() ->
             assert (facts.heartbeat, facts.crowd) == (SAME, "")
             assert facts.kubelet is not Says.ANSWERS
             assert facts.power is not Says.UNKNOWN, "there would be no way to prove that it is off"
-            assert facts.power is Says.OFF or facts.neighbours is Says.ANSWERS, "its silence may be everybody's"
+            assert facts.others is not Says.ALIVE
+            is_its_own = facts.neighbours is Says.ANSWERS or facts.log is Says.STOPPED
+            is_borne_out = facts.neighbours is Says.UNKNOWN and facts.others is Says.GONE
+            assert facts.power is Says.OFF or is_its_own or is_borne_out, "its silence may be everybody's"
+
+
+@pytest.mark.parametrize("life", LIFE, ids=[str(*life.values()) for life in LIFE])
+def test_a_sign_of_life_never_makes_anybody_act_who_would_have_waited(life: dict[str, Says]) -> None:
+    for facts in ALL:
+        if conclude(facts).conclusion not in ACTED_ON:
+            assert conclude(but(facts, **life)).conclusion not in ACTED_ON
+
+
+def test_the_log_alone_acts_on_nobody_and_a_node_that_was_to_be_acted_on_is_so_whatever_its_log_says() -> None:
+    for facts in ALL:
+        unread, read = conclude(but(facts, log=Says.UNKNOWN)).conclusion, conclude(facts).conclusion
+        if unread in ACTED_ON:
+            assert read in ACTED_ON
+        elif read in ACTED_ON:
+            assert (facts.kubelet, facts.power) == (Says.SILENT, Says.ON)
+
+
+def test_a_bmc_is_asked_for_its_log_only_where_that_could_change_anything() -> None:
+    assert is_log_wanted(HUNG)
+    assert is_log_wanted(but(HUNG, neighbours=Says.SILENT))
+    assert is_log_wanted(but(HUNG, log=Says.QUIET)), "it may come to say more"
+    for changes in ({"neighbours": Says.ANSWERS}, {"power": Says.OFF}, {"power": Says.UNKNOWN}):
+        assert not is_log_wanted(but(HUNG, **changes))
+    for answer in (Says.ANSWERS, Says.REFUSES, Says.UNKNOWN):
+        assert not is_log_wanted(but(HUNG, kubelet=answer))
 
 
 def said(source: Source, says: Says, seconds: float) -> Evidence:

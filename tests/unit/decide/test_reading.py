@@ -24,6 +24,7 @@ from defib.model.health_check import (
     UnhealthyCondition,
 )
 from defib.model.meta import Meta
+from defib.model.power_cycle import Policy
 from defib.model.selector import EVERYTHING, Requirement
 from tests import check_corpus as corpus
 from tests.builders import MINUTE, SECOND, T0
@@ -111,8 +112,13 @@ def test_a_fast_path_asks_kubelet_and_power_after_two_missed_heartbeats_unless_i
     power = {"remediationTemplate": a_template(kind=corpus.POWER_CYCLE)}
     assert understood(power).fast_path is None
     assert understood(power | {"fastPath": {}}).fast_path == FastPath()
-    chosen_path = {"missedHeartbeats": 4, "evidence": ["Power"]}
-    assert understood(power | {"fastPath": chosen_path}).fast_path == FastPath(missed=4, evidence=(Source.POWER,))
+    chosen_path = {"missedHeartbeats": 4, "evidence": ["Power"], "proof": ["A"]}
+    chosen = FastPath(missed=4, evidence=(Source.POWER,), proof=("A",))
+    assert understood(power | {"fastPath": chosen_path}).fast_path == chosen
+
+
+def test_a_fast_path_is_content_by_itself_with_the_proofs_that_a_power_cycle_is_content_with() -> None:
+    assert FastPath().proof == Policy().accepts
 
 
 def test_null_is_as_good_as_absent() -> None:

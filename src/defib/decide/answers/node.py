@@ -25,7 +25,7 @@ from defib.model.health_check import Check, CheckStatus
 from defib.model.incident import NodeIncident
 from defib.model.lock import ends_at, is_held
 from defib.model.node import Lease, Node
-from defib.model.remediation import Remediation
+from defib.model.remediation import SILENT_BECAUSE, Remediation
 from defib.model.verdict import Gate, State, Verdict
 
 NOTHING_HOLDS = "nothing holds its remediation back"
@@ -97,6 +97,7 @@ class _Telling(msgspec.Struct, frozen=True):
             status=_recorded(one.known.status, self.node) if one is not None else None,
             remediations=tuple(_remediation(each) for each in mine),
             next=self._ahead(verdict),
+            no_fast_path=one.haste.why_not if one is not None else "",
         )
 
     def _ahead(self, verdict: Verdict) -> Next:
@@ -132,6 +133,7 @@ def _remediation(one: Remediation) -> RemediationTold:
         created=one.created,
         succeeded=one.succeeded,
         is_deleting=one.is_deleting,
+        because=one.annotations.get(SILENT_BECAUSE, ""),
     )
 
 

@@ -26,6 +26,7 @@ class RemediationTold(Told, frozen=True, kw_only=True):
     created: datetime | None
     succeeded: str
     is_deleting: bool = msgspec.field(name="deleting")
+    because: str = ""  # of what the fast path began: who said what of the node, and when
 
 
 class Recorded(Told, frozen=True, kw_only=True):
@@ -55,6 +56,7 @@ class CheckTold(Told, frozen=True, kw_only=True):
     status: Recorded | None
     remediations: tuple[RemediationTold, ...]
     next: Next
+    no_fast_path: str = ""  # the check asks for a fast path, and it is not taken
 
 
 class ConditionTold(Told, frozen=True, kw_only=True):
