@@ -30,6 +30,7 @@ from defib.simulate.server import ApiServer
 from defib.simulate.virtual_time import VirtualClock, run
 from defib.telemetry.metrics import Metrics
 from tests.mortal_operator import NEVER, Doom, Life, MortalLine
+from tests.scraping import scraped
 
 HOME, SHOP, ELSEWHERE = "defib-system", "shop", "elsewhere"
 OPERATOR = "defib"
@@ -115,7 +116,7 @@ class Running(msgspec.Struct):
 
     def measures(self, series: str) -> float | None:
         """The value of a series by its whole name; None when it is not there."""
-        lines = self.operator.probes().scrape().decode().splitlines()
+        lines = scraped(self.operator).splitlines()
         return next((float(line.rpartition(" ")[2]) for line in lines if line.rpartition(" ")[0] == series), None)
 
     def held(self, reason: str) -> float | None:

@@ -186,7 +186,7 @@ class Operator:
         return Probes(
             not_alive=self._not_alive,
             not_ready=self._not_ready,
-            before_scrape=self._stand,
+            before_scrape=self._show,
             scrape=self._metrics.render,
         )
 
@@ -205,7 +205,6 @@ class Operator:
         self._step_aside(cluster)
         self.picture = Picture(cluster, plan, self._own, tuple(self._story))
         self._stand()
-        self._gauges.show(cluster, plan, self._own)
         self._last_pass = self._clock.monotonic()
         seconds, before = self._last_pass - started, self._pass_seconds
         self._pass_seconds = seconds
@@ -237,6 +236,11 @@ class Operator:
         """Whoever only watches is no part of any election."""
         if self._settings.watch_only == "off":
             self._gauges.stand(self.leadership.standing)
+
+    def _show(self) -> None:
+        """When somebody asks for numbers, and not in every pass: most of them nobody would ever see."""
+        self._stand()
+        self._gauges.show(self.picture.cluster, self.picture.plan, self._own)
 
     def _look(self) -> Cluster:
         now = self._clock.now()

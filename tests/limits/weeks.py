@@ -35,6 +35,7 @@ from defib.simulate.virtual_time import VirtualClock, run
 from defib.simulate.workloads import WorkloadTimers
 from defib.telemetry.metrics import Metrics
 from tests.limits.weighing import Weight, weigh
+from tests.scraping import scraped
 
 CRDS = sorted((Path(__file__).parents[2] / "deploy" / "crds").glob("*.yaml"))
 HOME, SHOP = "defib-system", "shop"
@@ -163,7 +164,7 @@ class Cluster:
         self.server.compact()
 
     def look(self) -> Look:
-        text = self.metrics.render().decode()
+        text = scraped(self.operator)
         store = self.server.store
         watched = ("nodes", INCIDENTS, "leases.coordination.k8s.io", medik8s.CHECKS, "events")
         return Look(

@@ -31,6 +31,7 @@ from defib.traces import Traces, tracing
 from defib.web.board import Board, Site, next_board
 from defib.web.board_work import Seats
 from tests.power_cycle_stage import Stage, Way, a_stage, secret
+from tests.scraping import scraped
 from tests.security.canaries import CANARY, forms_of, found_in
 from tests.unit.telemetry.test_log import logs_to
 
@@ -112,7 +113,7 @@ def told(stage: Stage, operator: Operator, sent: list[Kept]) -> dict[str, str]:
     board = next_board(Board(), operator.picture, Seats(mode="off"), site)
     return {
         "the cluster": "\n".join(json.dumps(item) for kind in kinds for item in stage.all(kind)),
-        "metrics": operator.probes().scrape().decode(),
+        "metrics": scraped(operator),
         "the page": msgspec.json.encode(board.parts).decode(),
         "messages": "\n".join(body.decode("utf-8", "replace") for kept in sent for body in kept.bodies),
     }

@@ -19,6 +19,7 @@ from defib.simulate.kinds.crds import DEFINITIONS
 from defib.simulate.server import ApiServer
 from defib.simulate.virtual_time import VirtualClock, run
 from defib.telemetry.metrics import Metrics
+from tests.scraping import scraped
 
 Scenario = Callable[[ApiServer, Operator], Awaitable[None]]
 
@@ -75,8 +76,8 @@ def test_it_tells_what_happens_to_a_node_in_order() -> None:
 
 
 def passes(operator: Operator) -> float:
-    scraped = operator.probes().scrape().decode()
-    return next(float(line.split()[1]) for line in scraped.splitlines() if line.startswith("defib_passes_total"))
+    numbers = scraped(operator)
+    return next(float(line.split()[1]) for line in numbers.splitlines() if line.startswith("defib_passes_total"))
 
 
 def test_heartbeats_make_no_passes() -> None:
@@ -152,10 +153,10 @@ def test_it_makes_a_pass_at_least_every_resync_and_counts_it() -> None:
         assert operator.probes().not_alive() == ()
 
     operator = operate(scenario)
-    scraped = operator.probes().scrape().decode()
+    numbers = scraped(operator)
     assert passes(operator) >= 4
-    assert 'defib_cached_objects{kind="nodes"} 1.0' in scraped
-    assert 'defib_watch_blind_since_seconds{kind="nodes"} 0.0' in scraped
+    assert 'defib_cached_objects{kind="nodes"} 1.0' in numbers
+    assert 'defib_watch_blind_since_seconds{kind="nodes"} 0.0' in numbers
 
 
 def test_it_says_that_it_is_not_alive_when_passes_stop() -> None:

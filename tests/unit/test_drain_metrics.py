@@ -11,6 +11,7 @@ from defib.decide.drains.intent import UNSCHEDULABLE
 from defib.kube.client import Deletion, Merge
 from defib.kube.kinds import NODES, PODS, unstructured
 from defib.model.node_drain import DRAIN_MARK, WATCH_MARK
+from tests.scraping import scraped
 from tests.unit.three_nodes import Cluster3, operating, play, seconds
 
 POLICIES = unstructured("defib.dev", "v1alpha1", "drainpolicies", "DrainPolicy", namespaced=False)
@@ -22,7 +23,7 @@ FAILED = ("defib_drain_failed", "upgradeoperator_node_drain_timeout")
 
 def metric(operator: Operator, name: str) -> dict[str, float]:
     """By the values of its labels."""
-    families = text_string_to_metric_families(operator.probes().scrape().decode())
+    families = text_string_to_metric_families(scraped(operator))
     samples = [sample for family in families for sample in family.samples if sample.name == name]
     return {" ".join(sample.labels.values()): sample.value for sample in samples}
 

@@ -9,6 +9,7 @@ from defib.kube.client import Deletion
 from defib.kube.kinds import CONFIG_MAPS, NODE_HEALTH_CHECKS
 from defib.model.pod_failover import DEFAULT_CHECK
 from defib.simulate.faults import Fault, Refuse
+from tests.scraping import scraped
 from tests.unit.three_nodes import FAILOVERS, HOME, TEMPLATES, Cluster3, operating, play, seconds
 
 
@@ -138,13 +139,13 @@ def test_metrics_count_the_pods_of_all_nodes_together() -> None:
             await stage.turn("Unknown")
             await seconds(20)
             assert (await stage.status())["conditions"][0]["reason"] == "DeletionFailed"
-            scraped = operator.probes().scrape().decode()
-            assert 'defib_cached_objects{kind="pods"} 3.0' in scraped
-            assert 'defib_relists_total{kind="pods",reason="start"} 1.0' in scraped
-            assert "pods on" not in scraped
+            numbers = scraped(operator)
+            assert 'defib_cached_objects{kind="pods"} 3.0' in numbers
+            assert 'defib_relists_total{kind="pods",reason="start"} 1.0' in numbers
+            assert "pods on" not in numbers
             await stage.turn("True")
             await seconds(5)
-            assert 'defib_cached_objects{kind="pods"}' not in operator.probes().scrape().decode()
+            assert 'defib_cached_objects{kind="pods"}' not in scraped(operator)
 
     play(scenario)
 

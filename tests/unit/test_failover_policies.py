@@ -9,6 +9,7 @@ from defib.app import Operator
 from defib.kube.client import Deletion, Merge
 from defib.kube.kinds import CLAIMS, CONFIG_MAPS, NODES
 from defib.simulate.faults import Fault, Refuse
+from tests.scraping import scraped
 from tests.unit.three_nodes import HOME, POLICIES, Cluster3, operating, play, seconds
 
 WITHOUT_CHECKS: dict[str, Any] = {"default_check": "off"}
@@ -16,7 +17,7 @@ WITHOUT_CHECKS: dict[str, Any] = {"default_check": "off"}
 
 def metric(operator: Operator, name: str) -> dict[str, float]:
     """By the value of its only label, or by nothing."""
-    families = text_string_to_metric_families(operator.probes().scrape().decode())
+    families = text_string_to_metric_families(scraped(operator))
     samples = [sample for family in families for sample in family.samples if sample.name == name]
     return {"".join(sample.labels.values()): sample.value for sample in samples}
 

@@ -32,6 +32,7 @@ from defib.telemetry.metrics import Metrics
 from testbed.scenario.hollow_cluster import HollowCluster, alongside, hollow_cluster
 from testbed.scenario.profiles import PROFILES
 from testbed.scenario.story import Timers
+from tests.scraping import scraped
 
 CRDS = sorted((Path(__file__).parents[2] / "deploy" / "crds").glob("*.yaml"))
 TEMPLATES = unstructured("defib.dev", "v1alpha1", "powercycleremediationtemplates", TEMPLATE.name, namespaced=True)
@@ -75,11 +76,11 @@ class Room(msgspec.Struct):
 
 
 class Running(msgspec.Struct):
-    metrics: Metrics
+    operator: Operator
 
     def values(self, name: str) -> dict[str, float]:
         """By the value of the only label, or by nothing."""
-        families = text_string_to_metric_families(self.metrics.render().decode())
+        families = text_string_to_metric_families(scraped(self.operator))
         samples = [sample for family in families for sample in family.samples if sample.name == name]
         return {"".join(sample.labels.values()): sample.value for sample in samples}
 
@@ -113,17 +114,16 @@ def play(scenario: Callable[[Room], Awaitable[None]]) -> None:
 
 @asynccontextmanager
 async def operating(room: Room, **settings: Any) -> AsyncIterator[Running]:
-    metrics = Metrics()
     drivers = Drivers(room.clock, {"hollow": HollowPower(room.clock, room.machines)})
     operator = Operator(
         InProcess(room.server, client="operator"),
         room.clock,
         Settings(default_check="off", **settings),
-        metrics,
+        Metrics(),
         drivers,
     )
     async with alongside(operator.run()):
-        yield Running(metrics)
+        yield Running(operator)
 
 
 async def seconds(count: float) -> None:

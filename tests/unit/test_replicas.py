@@ -17,6 +17,7 @@ from defib.model import medik8s
 from defib.simulate.faults import Fault, Hang, Refuse, Slow
 from defib.simulate.in_process import InProcess
 from defib.simulate.virtual_time import START
+from tests.scraping import scraped
 from tests.unit.three_nodes import FAILOVERS, HOME, Cluster3
 from tests.unit.three_replicas import (
     LEASE,
@@ -240,7 +241,7 @@ def test_le_11_a_lock_that_is_deleted_under_a_dead_leader_is_taken_after_a_lease
 
 
 def passes(replica: Replica) -> float:
-    found = re.search(r"^defib_passes_total (\S+)", replica.operator.probes().scrape().decode(), re.MULTILINE)
+    found = re.search(r"^defib_passes_total (\S+)", scraped(replica.operator), re.MULTILINE)
     return float(found[1]) if found else 0.0
 
 

@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 
-from defib.app import Operator
 from defib.coordinate.keys import ADMISSION
 from defib.coordinate.seats import BUCKETS
 from defib.coordinate.shards import preferences
@@ -14,6 +13,7 @@ from defib.kube.kinds import LEASES
 from defib.simulate.faults import Fault, Refuse
 from defib.simulate.server import ApiServer
 from defib.simulate.virtual_time import VirtualClock, run
+from tests.scraping import scraped
 from tests.sharded_replicas import HOME, LEASE_SECONDS, RETRY_SECONDS, SETTLED_SECONDS, Replicas, replicas_on, seconds
 
 LOOK_SECONDS = 0.25
@@ -53,12 +53,6 @@ async def longest_gap(replicas: Replicas, length: float) -> float:
         longest = max(longest, *(1 + now - began for began in since.values())) if since else longest
         await seconds(LOOK_SECONDS)
     return longest * LOOK_SECONDS
-
-
-def scraped(operator: Operator) -> bytes:
-    probes = operator.probes()
-    probes.before_scrape()
-    return probes.scrape()
 
 
 def test_sh_01_in_the_end_everybody_has_what_all_agree_on() -> None:
@@ -119,10 +113,10 @@ def test_sh_04_a_bucket_that_nobody_can_take_is_a_metric() -> None:
         replicas.server.faults.inject(only_members)
         replicas.start("defib-a")
         await seconds(LEASE_SECONDS)
-        assert b"defib_buckets_unowned 32.0" in scraped(replicas["defib-a"])
+        assert "defib_buckets_unowned 32.0" in scraped(replicas["defib-a"])
         replicas.server.faults.clear()
         await seconds(LEASE_SECONDS)
-        assert b"defib_buckets_unowned 0.0" in scraped(replicas["defib-a"])
+        assert "defib_buckets_unowned 0.0" in scraped(replicas["defib-a"])
 
     play(scene)
 

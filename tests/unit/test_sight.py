@@ -14,6 +14,7 @@ from defib.simulate.in_process import InProcess
 from defib.simulate.server import ApiServer
 from defib.simulate.virtual_time import VirtualClock, run
 from defib.telemetry.metrics import Metrics
+from tests.scraping import scraped
 
 LIMIT = Settings().blind_limit_seconds
 
@@ -96,7 +97,7 @@ def test_the_limit_is_a_setting_and_0_is_for_ever(limit: float, after: float, *,
 
 
 def passes(operator: Operator) -> float:
-    lines = operator.probes().scrape().decode().splitlines()
+    lines = scraped(operator).splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith("defib_passes_total"))
 
 

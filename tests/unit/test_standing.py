@@ -16,6 +16,7 @@ from defib.simulate.in_process import InProcess
 from defib.simulate.server import ApiServer
 from defib.simulate.virtual_time import VirtualClock, run
 from defib.telemetry.metrics import Metrics
+from tests.scraping import scraped
 
 HOUR = timedelta(hours=1)
 
@@ -26,9 +27,7 @@ class Replica(msgspec.Struct):
 
     def told(self, name: str) -> float | None:
         """As if Prometheus asked now."""
-        probes = self.operator.probes()
-        probes.before_scrape()
-        families = text_string_to_metric_families(probes.scrape().decode())
+        families = text_string_to_metric_families(scraped(self.operator))
         return next((one.value for family in families for one in family.samples if one.name == name), None)
 
 

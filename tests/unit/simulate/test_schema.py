@@ -115,7 +115,6 @@ def test_null_passes_where_it_is_allowed() -> None:
     assert complaints(of(x={"type": "string", "nullable": True}), x=None) == []
 
 
-def test_rules_in_cel_are_counted_and_not_evaluated() -> None:
+def test_rules_in_cel_are_not_evaluated() -> None:
     schema = of(x={"type": "integer", "x-kubernetes-validations": [{"rule": "self > 5"}, {"rule": "self < 9"}]})
-    assert schema.cel_rules == 2
     assert complaints(schema, x=1) == []

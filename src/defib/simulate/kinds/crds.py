@@ -107,7 +107,6 @@ class Registrar:
     def __init__(self, store: Store, catalog: Catalog) -> None:
         self._store = store
         self._catalog = catalog
-        self.ignored_rules: dict[str, int] = {}  # CEL rules that nobody evaluates, by resource
 
     def react(self, change: Change) -> None:
         if change.resource != DEFINITIONS:
@@ -115,14 +114,11 @@ class Registrar:
         definition = change.now.object
         group, plural = definition["spec"]["group"], definition["spec"]["names"]["plural"]
         self._catalog.drop(group, plural)
-        self.ignored_rules.pop(f"{plural}.{group}", None)
         if change.kind == DELETED:
             self._forget(f"{plural}.{group}")
             return
         for served in served_by(definition):
             self._catalog.add(served)
-            if served.schema and served.schema.cel_rules:
-                self.ignored_rules[served.resource] = served.schema.cel_rules
 
     def _forget(self, resource: str) -> None:
         """The objects go with their definition, and so do the watches on them."""

@@ -12,29 +12,12 @@ Rules = Mapping[str, Any]
 
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
 EMBEDDED = "x-kubernetes-embedded-resource"
-VALIDATIONS = "x-kubernetes-validations"
 
 
 class Schema(msgspec.Struct, frozen=True, eq=False):
     """The schema of one version, as the definition carries it."""
 
     root: Rules
-
-    @property
-    def cel_rules(self) -> int:
-        """How many CEL rules there are. None of them is ever evaluated here."""
-        return _count_rules(self.root)
-
-
-def _count_rules(rules: Any) -> int:
-    if isinstance(rules, dict):
-        own = rules.get(VALIDATIONS)
-        return (len(own) if isinstance(own, list) else 0) + sum(
-            _count_rules(sub) for name, sub in rules.items() if name != VALIDATIONS
-        )
-    if isinstance(rules, list):
-        return sum(_count_rules(sub) for sub in rules)
-    return 0
 
 
 class _Pruning:
