@@ -20,12 +20,16 @@ demo: $(READY) ## Watch an embedded cluster lose a node: DEMO="--seconds 30" pas
 	@$(BIN)/defib demo $(DEMO)
 
 .PHONY: test
-test: check ## Everything: make check, the contracts and the end-to-end tests on a real control plane
+test: packages check ## Everything: make check, the contracts and the end-to-end tests on a real control plane
 	@$(BIN)/python -m testbed build || [ "$${CI:-}" != true ]  # without it, those tests skip, and say so
 	@$(BIN)/python -m testbed build --helm || [ "$${CI:-}" != true ]
 	@$(BIN)/pytest -q -n 2 tests/flows tests/hostile tests/limits --durations=5
 	@$(BIN)/pytest -q -n 2 --dist loadfile tests/contract tests/e2e tests/security tests/browser tests/testbed --durations=15  # most of it is waiting
 	@$(MAKE) --no-print-directory audit
+
+.PHONY: packages
+packages: $(READY) ## The Debian packages that tests need: installed where they are missing and that is possible
+	@$(BIN)/python -m testbed.packages || [ "$${CI:-}" != true ]  # without them, their tests skip, and say so
 
 .PHONY: check
 check: $(READY) ## The inner loop, some six minutes on two cores: lint, types, import contracts, unit, property, model and tidy tests

@@ -1,4 +1,8 @@
-"""Debian packages that tests need besides Python: installed when missing, where that is possible."""
+"""Debian packages that tests need besides Python: installed when missing, where that is possible.
+
+`python -m testbed.packages` installs all of them. A test that has to wait for that may run out of time, which would leave an
+installation half done.
+"""
 
 import os
 import shutil
@@ -8,7 +12,17 @@ from pathlib import Path
 
 _INSTALL = ("apt-get", "install", "--yes", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=120")
 _UPDATE = ("apt-get", "update")
+_FINISH = ("dpkg", "--configure", "-a")  # what an installation left that was interrupted
 _WITHIN = 300.0
+
+PACKAGES = (  # each with a program by which it is known
+    ("ipmitool", "ipmitool"),
+    ("fence-agents", "fence_ipmilan"),
+    ("prometheus", "promtool"),
+    ("redis-tools", "redis-check-rdb"),
+    ("zookeeper", "/usr/share/zookeeper/bin/zkServer.sh"),
+    ("chromium", "chromium"),
+)
 
 
 class NotInstalled(Exception):
@@ -24,7 +38,7 @@ def ensure(package: str, program: str = "") -> Path:
         raise NotInstalled(f"{program} is missing: install it, on Debian with `sudo apt-get install {package}`")
     print(f"testbed: installing the Debian package {package}", file=sys.stderr, flush=True)
     # The lists of packages may be missing or old: then, and only then, they are fetched.
-    failed = _run(*_INSTALL, package) and (_run(*_UPDATE) or _run(*_INSTALL, package))
+    failed = _run(*_INSTALL, package) and (_run(*_FINISH) or _run(*_UPDATE) or _run(*_INSTALL, package))
     found = shutil.which(program)
     if failed or not found:
         raise NotInstalled(
@@ -49,3 +63,18 @@ def _run(*command: str) -> str:
         return f"{command[1]} took longer than {_WITHIN:g} s"
     lines = (ran.stderr or ran.stdout).strip().splitlines()
     return "" if ran.returncode == 0 else lines[-1] if lines else f"{command[1]} ended with {ran.returncode}"
+
+
+def main() -> int:
+    missing = 0
+    for package, program in PACKAGES:
+        try:
+            ensure(package, program)
+        except NotInstalled as why:
+            print(why, file=sys.stderr)
+            missing += 1
+    return min(missing, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
