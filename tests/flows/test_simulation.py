@@ -12,7 +12,7 @@ from defib.decide.fencing.table import TRANSITIONS
 from tests.simulation.coverage import SOMETIMES, missed, never_reached, row_name, row_of
 from tests.simulation.many import Days, live_all
 from tests.simulation.runs import drawn_for, live
-from tests.simulation.shape import POWER
+from tests.simulation.shape import POWER, Size
 from tests.simulation.shrinking import SHORTEST_SECONDS, Shrunk, fewest, shortest, shrink_all
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +70,7 @@ def test_what_is_left_is_made_as_short_as_shows_the_same() -> None:
 def _is_quick(seed: int) -> bool:
     """A long day with a check that is soon impatient: half of an illness is enough for it."""
     shape = drawn_for(seed)[0]
-    return not shape.is_short and shape.ladder[0] == POWER and shape.patience_seconds == 1
+    return shape.size is Size.LARGE and shape.ladder[0] == POWER and shape.patience_seconds == 1
 
 
 @pytest.mark.timeout(120)

@@ -7,10 +7,12 @@ from random import Random
 
 import msgspec
 
-from tests.simulation.shape import Shape
+from tests.simulation.shape import Shape, Size
 
 LEADER = "leader"  # whichever replica it is when the trouble begins
 LIARS = 0.2  # the share of days with a BMC that lies
+IN_COMMON = 0.06  # the share of days on which most nodes fall ill at once: a switch, a zone, a bad image
+LONG_ILL = (60.0, 75.0)  # so many seconds, from and to
 
 ILLNESSES = (
     "hangs",
@@ -93,6 +95,13 @@ FIGHTS = (
     "scales the web",
     "renews the lock",
 )
+# What shows nothing if it is over soon, on the shortest day too: so many seconds, from and to.
+LASTING: dict[str, tuple[float, float]] = {
+    "person: pulls the brake": (30.0, 60.0),
+    "person: pauses the check": (30.0, 60.0),
+    "replica: freezes": (10.0, 40.0),
+    "replica: freezes in a deed": (10.0, 40.0),
+}
 BYSTANDERS = ("kubelet", "node-lifecycle", "storage")  # who talk to the API server, too
 
 LAYERS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -110,12 +119,17 @@ RARER_WEIGHTS = (5, 4, 1)
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """When troubles begin, in seconds of the day, and how long they last. Before the first, the cluster starts."""
+    """When troubles begin, in seconds of the day, and how long they last. Before the first, the cluster starts.
+
+    Somebody falls ill in the beginning, so that most of the others come while something is being done about it.
+    """
 
     first: float
+    falls: float  # within so many seconds after that
     last: float
     longest: float
     most: int  # besides whoever is ill in any case
+    rare: tuple[int, ...]  # and so many of those that are rarer, one of these
     least_serious: float  # so long somebody is ill in any case: Kubernetes needs its time to notice
 
     @property
@@ -123,12 +137,11 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
         return self.last + self.longest
 
 
-LONG = Span(first=25.0, last=190.0, longest=90.0, most=8, least_serious=60.0)
-SHORT = Span(first=9.0, last=36.0, longest=24.0, most=4, least_serious=36.0)
-
-
-def span_of(shape: Shape) -> Span:
-    return SHORT if shape.is_short else LONG
+SPANS = {
+    Size.SMALL: Span(first=6.0, falls=6.0, last=44.0, longest=10.0, most=2, rare=(0, 0, 1), least_serious=34.0),
+    Size.MIDDLE: Span(first=8.0, falls=10.0, last=46.0, longest=16.0, most=3, rare=(0, 1, 1, 2), least_serious=36.0),
+    Size.LARGE: Span(first=25.0, falls=20.0, last=170.0, longest=90.0, most=8, rare=(0, 1, 1, 2), least_serious=60.0),
+}
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,15 +168,17 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
 
 def draw_troubles(chance: Random, shape: Shape) -> tuple[Trouble, ...]:
     """At least one node is ill for long, and most of the rest meets those that are: else there is nothing to see."""
-    span = span_of(shape)
+    span = SPANS[shape.size]
     drawn = [_serious(chance, name, span) for name in chance.sample(shape.node_names, chance.choice((1, 1, 1, 2, 3)))]
     ill = tuple(trouble.whom for trouble in drawn)
     for layer, whats in chance.choices(LAYERS, WEIGHTS, k=chance.randint(1, span.most)):
         drawn.append(_trouble(chance, layer, whats, _whom(chance, layer, shape, ill), span))
+    if chance.random() < IN_COMMON:
+        drawn += _in_common(chance, shape, span)
     if shape.switches_power and chance.random() < LIARS:
         lie, liar = chance.choice(LIES), chance.choice(ill)
         drawn.append(Trouble(layer="bmc", what=lie, whom=liar, at=0.0, seconds=span.over))
-    for layer, whats in chance.choices(RARER, RARER_WEIGHTS, k=chance.choice((0, 1, 1, 2))):
+    for layer, whats in chance.choices(RARER, RARER_WEIGHTS, k=chance.choice(span.rare)):
         drawn.append(_trouble(chance, layer, whats, _whom(chance, layer, shape, ill), span))
     if shape.asks:
         drawn += _answers(chance, ill, span)
@@ -171,10 +186,17 @@ def draw_troubles(chance: Random, shape: Shape) -> tuple[Trouble, ...]:
 
 
 def _serious(chance: Random, node: str, span: Span) -> Trouble:
-    at = chance.uniform(span.first, span.first + min(20.0, span.last - span.first))
+    at = chance.uniform(span.first, span.first + span.falls)
     seconds = chance.uniform(min(span.least_serious, span.over - at), span.over - at)
     what = chance.choice(SERIOUS)
     return Trouble(layer="node", what=what, whom=node, at=round(at, 1), seconds=round(seconds, 1))
+
+
+def _in_common(chance: Random, shape: Shape, span: Span) -> list[Trouble]:
+    most = chance.sample(shape.node_names, chance.randint(shape.nodes // 2 + 1, shape.nodes))
+    what, at = chance.choice(SERIOUS), chance.uniform(span.first, span.first + 10.0)
+    seconds = chance.uniform(*LONG_ILL)
+    return [Trouble(layer="node", what=what, whom=node, at=round(at, 1), seconds=round(seconds, 1)) for node in most]
 
 
 def _answers(chance: Random, ill: tuple[str, ...], span: Span) -> list[Trouble]:
@@ -184,12 +206,14 @@ def _answers(chance: Random, ill: tuple[str, ...], span: Span) -> list[Trouble]:
 
 
 def _trouble(chance: Random, layer: str, whats: tuple[str, ...], whom: str, span: Span) -> Trouble:
-    at = chance.uniform(span.first, span.last)
+    at, what = chance.uniform(span.first, span.last), chance.choice(whats)
     seconds = min(chance.choice((5.0, 20.0, 60.0, 90.0)), span.longest) * chance.uniform(0.5, 1.0)
+    if (lasting := LASTING.get(f"{layer}: {what}")) is not None:
+        seconds = max(seconds, chance.uniform(*lasting))
     number = chance.uniform(0.0, 10.0)
     return Trouble(
         layer=layer,
-        what=chance.choice(whats),
+        what=what,
         whom=whom,
         at=round(at, 1),
         seconds=round(seconds, 1),

@@ -162,7 +162,7 @@ def _remediation(kind: str, shape: Shape) -> Object:
     power: Object = {"driver": DRIVER, "address": "{node}", "credentials": {"name": "bmc"}}
     if shape.by_hand:
         power = {"driver": "manual"}
-    return {"power": power, "workloads": shape.workloads, "attempts": shape.attempts}
+    return {"power": power, "workloads": shape.workloads, "attempts": shape.attempts, **shape.times}
 
 
 def _check(shape: Shape, number: int) -> Object:

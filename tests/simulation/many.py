@@ -56,19 +56,20 @@ def live_all(seeds: Iterable[int], jobs: int, *, shrinks: bool = True) -> Iterat
 
 
 def be_quiet() -> None:
-    """Nobody reads the log of a simulated operator; and once after each day is often enough to collect garbage."""
+    """Nobody reads the log of a simulated operator; and once after some days is often enough to collect garbage."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(CRITICAL))
     gc.disable()
-    gc.freeze()  # what was loaded before the first day is not looked at after each
+    gc.freeze()  # what was loaded before the first day is not looked at each time
 
 
 def _live_some(seeds: list[int], *, shrinks: bool) -> Days:
-    return sum((_live_one(seed, shrinks=shrinks) for seed in seeds), Days())
+    days = sum((_live_one(seed, shrinks=shrinks) for seed in seeds), Days())
+    gc.collect()
+    return days
 
 
 def _live_one(seed: int, *, shrinks: bool) -> Days:
     day = live(seed)
-    gc.collect()
     if not day.findings:
         return Days(seeds=1, reached=day.reached)
     few = shrink_all(seed, lambda other: bool(day.broken & other.broken)) if shrinks else Shrunk.whole(seed)

@@ -20,7 +20,7 @@ from tests.simulation.world import World
 
 DAY = timedelta(hours=4)
 SETTLED_SECONDS = 1800.0  # after the last trouble everything is in order again, or a person has been told
-LOOK_SECONDS = 30.0
+LOOK_SECONDS = 5.0
 
 
 class Day(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ What most clusters have is drawn for every day; what few have (EXTRAS) comes now
 """
 
 from collections.abc import Callable, Iterable
+from enum import StrEnum
 from random import Random
 from typing import Any
 
@@ -24,7 +25,26 @@ STEP_SECONDS = 300  # of a ladder, before the next one
 BROKEN = "DiskBroken"  # a condition that only some checks care for
 WAIVED = "scratch"  # of whose pods a policy may say that they may run twice
 
-SHORT_DAYS = 0.5  # their share; the others have the time for what takes its time
+SHORT_TIMES = {  # of a power cycle, by which one can fail, and be tried again, within a short day
+    "timeouts": {"powerOff": "4s", "free": "15s", "powerOn": "6s", "nodeReady": "45s"},
+    "backoff": "3s",
+}
+
+
+class Size(StrEnum):
+    """Of a day and its cluster. Most mistakes show on a small one; the larger ones are for what takes more."""
+
+    SMALL = "small"
+    MIDDLE = "middle"
+    LARGE = "large"
+
+
+SHARES = {Size.SMALL: 60, Size.MIDDLE: 33, Size.LARGE: 7}  # of a hundred days
+NODES = {Size.SMALL: (3, 3, 3, 3, 4), Size.MIDDLE: (3, 3, 3, 4, 4, 5), Size.LARGE: (3, 4, 5, 6, 7, 8, 9)}
+REPLICAS = {Size.SMALL: (1, 1, 1, 1, 2), Size.MIDDLE: (1, 1, 1, 2, 2, 3), Size.LARGE: (1, 2, 3)}
+MOST_DATABASES = {Size.SMALL: 1, Size.MIDDLE: 2, Size.LARGE: 3}
+MOST_WEB_PODS = {Size.SMALL: 1, Size.MIDDLE: 2, Size.LARGE: 4}
+PATIENCE = {Size.SMALL: (1, 1, 5), Size.MIDDLE: (1, 1, 10), Size.LARGE: (1, 10, 60)}
 
 Object = dict[str, Any]
 Changes = dict[str, Any]
@@ -61,7 +81,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     gaits: tuple[Gait, ...] = ()  # of the replicas' clocks; none: all are right
     watches_drains: bool = False
     lives_on_nodes: bool = False
-    is_short: bool = False  # a small cluster, and a day of a minute or two: most troubles need no more
+    size: Size = Size.LARGE
+    times: Object = {}  # of power cycles, other than the usual ones
     by_hand: bool = False  # nobody but a person can switch the machines
 
     def blueprints(self) -> list[Blueprint]:
@@ -110,25 +131,26 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw_shape(chance: Random) -> Shape:
-    is_short = chance.random() < SHORT_DAYS
-    nodes = chance.choice((3, 3, 3, 4, 4, 5)) if is_short else chance.randint(3, 9)
+    (size,) = chance.choices(tuple(SHARES), tuple(SHARES.values()))
+    nodes = chance.choice(NODES[size])
     usual = Shape(
-        is_short=is_short,
+        size=size,
         nodes=nodes,
         zones=chance.randint(1, 3),
         control_plane=chance.choice((0, 0, 1, 3)) if nodes > 3 else 0,
-        databases=chance.randint(1, 2 if is_short else 3),
-        web_pods=chance.randint(1, 2 if is_short else 4),
+        databases=chance.randint(1, MOST_DATABASES[size]),
+        web_pods=chance.randint(1, MOST_WEB_PODS[size]),
         ladder=chance.choice(LADDERS),
         limit=_draw_limit(chance, nodes),
         max_in_flight=chance.choice((None, 1, 2)),
         per_zone=chance.choice((None, None, 1)),
-        patience_seconds=chance.choice((1, 1, 10) if is_short else (1, 10, 60)),
+        patience_seconds=chance.choice(PATIENCE[size]),
         healthy_delay_seconds=chance.choice((0, 0, 20)),
         mode=chance.choice((Mode.AUTOMATIC,) * 9 + (Mode.OBSERVE,)),
         workloads=chance.choice(("Auto", "OutOfServiceTaint", "DeleteNode")),
         attempts=chance.randint(1, 3),
-        replicas=chance.choice((1, 1, 1, 2, 2, 3) if is_short else (1, 2, 3)),
+        times=chance.choice((SHORT_TIMES, {})) if size is not Size.LARGE else {},
+        replicas=chance.choice(REPLICAS[size]),
         lease_seconds=chance.choice((15.0, 15.0, 30.0)),
         resync_seconds=chance.choice((30.0, 300.0)),
     )
@@ -224,7 +246,8 @@ def _more_apps(chance: Random, shape: Shape) -> Changes:
 
 
 def _shared(_: Random, shape: Shape) -> Changes:
-    return {"settings": shape.settings | {"election": "shards"}}
+    """Each bucket has a Lease: with shorter ones, most of the day's work would be to renew them."""
+    return {"settings": shape.settings | {"election": "shards"}, "lease_seconds": 30.0}
 
 
 def _clocks(chance: Random, shape: Shape) -> Changes:

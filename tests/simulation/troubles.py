@@ -8,7 +8,7 @@ from functools import partial
 from defib.hollow import machine as bmc
 from defib.kube.errors import KubeError
 from defib.simulate import faults as wire
-from tests.simulation.faults import Trouble, span_of
+from tests.simulation.faults import SPANS, Trouble
 from tests.simulation.people import MAINTENANCE, think_better, wish
 from tests.simulation.replicas import Doom
 from tests.simulation.shape import BROKEN
@@ -33,7 +33,7 @@ async def play(world: World, troubles: Iterable[Trouble]) -> None:
         world.history.happened(f"{'begins' if act is begin else 'ends'}: {trouble}")
         with suppress(KubeError):  # a person who is refused tries no harder
             await act(world, trouble)
-    await asyncio.sleep(max(span_of(world.shape).over - world.clock.monotonic(), 0.0))
+    await asyncio.sleep(max(SPANS[world.shape.size].over - world.clock.monotonic(), 0.0))
     world.server.faults.clear()
     world.history.happened("all troubles are over")
 

@@ -92,7 +92,7 @@ class World:
             "resync_seconds": self.shape.resync_seconds,
             "lease_duration_seconds": lease,
             "renew_deadline_seconds": lease * 2 / 3,
-            "retry_period_seconds": lease / 7.5,
+            "retry_period_seconds": lease / 5,
             "node_name": self.shape.home_of(slot) or None,
         }
         return Settings(**(usual | self.shape.settings))

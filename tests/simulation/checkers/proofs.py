@@ -80,6 +80,8 @@ class Live:
         if not said(entry).get("preconditions", {}).get("uid"):
             yield Finding("I6", entry.at, f"{entry.replica} asked {entry.request} without a UID")
         pod = deleted_pod(entry, state)
+        if kind == "pods" and pod is None:
+            return  # it is gone, and its UID keeps a namesake from harm
         node = f"/api/v1/nodes/{pod['spec'].get('nodeName', '')}" if pod else ""
         looked = max(self._looks.get((entry.replica, one), -LIVE_SECONDS) for one in (path, node))
         if kind != "volumeattachments" and entry.at - looked >= LIVE_SECONDS:

@@ -9,9 +9,13 @@ from tests.simulation.shape import HOME
 from tests.simulation.world import LEASES
 
 RECOVERS_SECONDS = 75.0  # so long after a trouble another replica leads and has seen everything again
+# So long after it has started, or has taken its seat, a replica that nothing disturbs has seen everything.
+STARTS_SECONDS = 20.0
 UNLED_SECONDS = 45.0  # when nobody has renewed a seat for so long, no replica leads
 # What is decided is done within half a minute, or not at all; and a watch that is silent is noticed after a minute and a half.
 ACTS_SECONDS, UNNOTICED_SECONDS = 35.0, 95.0
+# Whether the brake is on, and whether heartbeats are seen, is asked once more before each deed: so long its requests may take.
+ASKED_SECONDS = 12.0
 
 SEATS = (f"{HOME}/defib-leader", f"{HOME}/defib-bucket-")
 OVER = "all troubles are over"
@@ -25,6 +29,7 @@ class Quiet:
     def __init__(self) -> None:
         self._open: Counter[str] = Counter()
         self._calm_at = -math.inf
+        self._started_at = -math.inf
         self._renewed_at = -math.inf
         self._holders: dict[str, str] = {}
         self.is_over = False
@@ -39,12 +44,15 @@ class Quiet:
     def since(self, at: float) -> float:
         """Never, also while nobody leads."""
         is_led = at - self._renewed_at < UNLED_SECONDS
-        return self._calm_at + RECOVERS_SECONDS if is_led and not +self._open else math.inf
+        ready_at = max(self._calm_at + RECOVERS_SECONDS, self._started_at + STARTS_SECONDS)
+        return ready_at if is_led and not +self._open else math.inf
 
     def _see_seat(self, entry: Written) -> None:
-        """Whoever takes a seat needs a while; so does everybody after a time without anybody in it."""
+        """Whoever takes a seat needs a while, and everybody a longer one after a time without anybody in it."""
         holder = str(entry.change.now.object["spec"].get("holderIdentity") or "")
-        if holder != self._holders.get(entry.key) or entry.at - self._renewed_at >= UNLED_SECONDS:
+        if holder != self._holders.get(entry.key):
+            self._started_at = entry.at
+        if UNLED_SECONDS <= entry.at - self._renewed_at < math.inf:
             self._calm_at = entry.at
         self._holders[entry.key] = holder
         self._renewed_at = entry.at
@@ -54,11 +62,16 @@ class Quiet:
             self.is_over, self._calm_at = True, entry.at
             self._open.clear()
         told = _TOLD.fullmatch(entry.what)
-        if entry.what.endswith("starts") or (told and not _HARMLESS.match(told[2])):
-            self._calm_at = entry.at
+        if entry.what.endswith("starts"):
+            self._started_at = entry.at
         if told and not _HARMLESS.match(told[2]):
+            self._calm_at = entry.at
             self._open[told[2]] += 1 if told[1] == "begins" else -1
 
     def stale_seconds(self, at: float) -> float:
         """How old that may be by which something is decided and done now."""
         return ACTS_SECONDS if at >= self.since(at) else ACTS_SECONDS + UNNOTICED_SECONDS
+
+    def held_seconds(self, at: float) -> float:
+        """How long ago a brake may have been pulled, or heartbeats have stopped, that does not hold anything back yet."""
+        return ASKED_SECONDS if at >= self.since(at) else ACTS_SECONDS + UNNOTICED_SECONDS

@@ -34,7 +34,7 @@ def sure_of_its_sight(entry: Entry, state: State) -> Iterator[Finding]:
     nodes = state.of("nodes")
     leases = state.of(LEASES).items()
     beats = [lease for key, lease in leases if key.startswith(HEARTBEATS) and key.removeprefix(HEARTBEATS) in nodes]
-    long_ago = entry.at - state.quiet.stale_seconds(entry.at) - state.skew
+    long_ago = entry.at - state.quiet.held_seconds(entry.at) - state.skew
     silent = sum(is_over(lease, long_ago) for lease in beats)
     if 2 * silent > len(beats):
         yield Finding("I5", entry.at, f"{what} while {silent} of {len(beats)} nodes were long silent")
@@ -60,7 +60,7 @@ class Braked:
         resource, key = BRAKES
         if isinstance(entry, Written) and entry.resource == resource and entry.key == key:
             self._since = entry.at if key in state.of(resource) else None
-        is_on = self._since is not None and entry.at - self._since > state.quiet.stale_seconds(entry.at)
+        is_on = self._since is not None and entry.at - self._since > state.quiet.held_seconds(entry.at)
         if is_on and (what := _destroyed(entry, state)):
             yield Finding("I5", entry.at, f"{what} while the brake was on")
 

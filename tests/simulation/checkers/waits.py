@@ -23,7 +23,8 @@ from tests.simulation.checkers.state import Finding, State, node_of
 from tests.simulation.history import Entry, Object, Switched, Written
 from tests.simulation.world import REMEDIATIONS, phase_of
 
-SLACK_SECONDS = 60.0  # so long after its time something may still be under way
+SLACK_SECONDS = 30.0  # so long after its time something may still be under way
+CLEANS_SECONDS = 20.0  # and so long after its node is well, a remediation may still be there
 CLOCKS_DIFFER = 1.25  # the slowest clock that is legal needs so much longer for the same time
 # Of one life of a replica: one every ten seconds, while its phase lasts; what is refused is tried again after a second,
 # then two, then four, until one is accepted.
@@ -142,7 +143,7 @@ class Commands:
 
 
 class Cleaning:
-    """I14: the remediation of a node that is well again is being removed within a minute, whatever holds others back."""
+    """I14: the remediation of a node that is well again is being removed within a third of a minute, whatever holds others back."""
 
     def __init__(self) -> None:
         self._well: dict[tuple[str, str], tuple[float, float]] = {}  # of a check and a node: since when, and the delay
@@ -150,7 +151,7 @@ class Cleaning:
 
     def check(self, entry: Entry, state: State) -> Iterator[Finding]:
         for key, (since, delay) in self._well.items():
-            due = max(since, state.quiet.since(entry.at)) + delay * CLOCKS_DIFFER + SLACK_SECONDS + 2 * state.skew
+            due = max(since, state.quiet.since(entry.at)) + delay * CLOCKS_DIFFER + CLEANS_SECONDS + 2 * state.skew
             if entry.at > due and key not in self._told:
                 self._told.add(key)
                 check, node = key

@@ -1,13 +1,13 @@
 """How many seeds it takes until a mutant is found, and what gave it away."""
 
+import gc
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from logging import CRITICAL
 from pathlib import Path
 
 import msgspec
-import structlog
 
+from tests.simulation.many import AT_ONCE, be_quiet
 from tests.simulation.mutants import MUTANTS, Mutant, switched_on
 from tests.simulation.mutants.days import drawn
 from tests.simulation.runs import Day, live
@@ -39,11 +39,11 @@ def is_shown(mutant: Mutant, day: Day) -> bool:
 
 def hunt(name: str, seeds: Iterable[int]) -> Kill:
     """A seed that shows the same without the mutant proves nothing, and is passed over."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(CRITICAL))
+    be_quiet()
     mutant = mutant_named(name)
-    for seed in seeds:
-        if not mutant.needs(drawn(seed)):
-            continue
+    for days, seed in enumerate(seed for seed in seeds if mutant.needs(drawn(seed))):
+        if days % AT_ONCE == 0:
+            gc.collect()
         day = lived_with(mutant, seed)
         if is_shown(mutant, day) and not live(seed).findings:
             seen = next(str(finding) for finding in day.findings if finding.invariant == mutant.invariant)
