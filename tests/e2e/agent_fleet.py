@@ -26,7 +26,7 @@ WATCHDOG_SECONDS = 6.0
 PACE = ("--interval=2s", "--request-timeout=2s", "--failures=3", "--peer-time=8s")
 PORT = 9640
 USER = "agents"
-START_SECONDS = 60.0
+START_SECONDS = 180.0  # five processes, and whatever else the machine has to do
 RIGHTS = [
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "list", "create", "patch"]},
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
