@@ -9,21 +9,18 @@ import pytest
 
 from defib.app import Operator
 from defib.config import Settings
-from defib.hollow.attacher import StorageTimers
 from defib.hollow.kubelets import hollow_kubelets
 from defib.hollow.machine import Claims, Unreachable
 from defib.hollow.power import HollowPower
-from defib.hollow.timers import Timers
 from defib.model import medik8s
 from defib.model.incident import INCIDENTS
 from defib.power.registry import Drivers
 from defib.simulate.cluster import SimulatedCluster
-from defib.simulate.kinds.crds import DEFINITIONS
 from defib.simulate.virtual_time import VirtualClock, run
-from defib.simulate.workloads import WorkloadTimers, pods
+from defib.simulate.workloads import pods
 from defib.telemetry.metrics import Metrics
-from tests.simulation.furniture import definitions, furniture, let_in
-from tests.simulation.shape import DRIVER, POWER, SHOP, Shape
+from tests.flows.calm_cluster import calm_cluster, calm_shape
+from tests.simulation.shape import DRIVER, SHOP
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -91,39 +88,9 @@ class Stage:
         return not list(self.cluster.disks.corrupted())
 
 
-def the_shape(fast_path: Object | None) -> Shape:
-    return Shape(
-        nodes=5,
-        zones=1,
-        control_plane=0,
-        databases=1,
-        web_pods=2,
-        ladder=(POWER,),
-        limit={"maxUnhealthy": "40%"},
-        max_in_flight=None,
-        per_zone=None,
-        patience_seconds=300,
-        healthy_delay_seconds=0,
-        mode="Automatic",
-        workloads="Auto",
-        attempts=1,
-        replicas=1,
-        lease_seconds=15.0,
-        resync_seconds=300.0,
-        demands={} if fast_path is None else {"fastPath": fast_path},
-    )
-
-
 def play(scenario: Callable[[Stage], Awaitable[None]], *, fast_path: Object | None) -> None:
     async def main(clock: VirtualClock) -> None:
-        shape = the_shape(fast_path)
-        cluster = SimulatedCluster(clock, Timers(), shape.blueprints(), WorkloadTimers(), StorageTimers())
-        for definition in definitions():
-            cluster.server.put(DEFINITIONS, definition)
-        for node in cluster.nodes.values():
-            let_in(node.machine.bmc)
-        for resource, item in furniture(shape):
-            cluster.server.put(resource, item)
+        cluster = calm_cluster(clock, calm_shape(fast_path))
         async with asyncio.TaskGroup() as group:
             living = group.create_task(cluster.run())
             stage = Stage(clock, cluster, group)

@@ -13,22 +13,18 @@ import pytest
 from defib.app import Operator
 from defib.config import Settings
 from defib.decide.answers.node import answer_about
-from defib.hollow.attacher import StorageTimers
 from defib.hollow.kubelets import hollow_kubelets
 from defib.hollow.machine import Bmc, Happened
 from defib.hollow.power import HollowPower
-from defib.hollow.timers import Timers
 from defib.model.evidence import Says
 from defib.model.verdict import Verdict
 from defib.power.registry import Drivers
 from defib.power.witnesses import Witness, Witnesses
 from defib.simulate.cluster import SimulatedCluster
-from defib.simulate.kinds.crds import DEFINITIONS
 from defib.simulate.virtual_time import VirtualClock, run
-from defib.simulate.workloads import WorkloadTimers
 from defib.telemetry.metrics import Metrics
-from tests.flows.test_fast_path import SETTLED_SECONDS, Stage, the_shape
-from tests.simulation.furniture import definitions, furniture, let_in
+from tests.flows.calm_cluster import calm_cluster, calm_shape
+from tests.flows.test_fast_path import SETTLED_SECONDS, Stage
 from tests.simulation.shape import DRIVER
 
 pytestmark = pytest.mark.timeout(60)
@@ -89,14 +85,7 @@ class Behind(Stage):
 
 def play(scenario: Callable[[Behind], Awaitable[None]], **others: Says) -> None:
     async def main(clock: VirtualClock) -> None:
-        shape = the_shape({})
-        cluster = SimulatedCluster(clock, Timers(), shape.blueprints(), WorkloadTimers(), StorageTimers())
-        for definition in definitions():
-            cluster.server.put(DEFINITIONS, definition)
-        for node in cluster.nodes.values():
-            let_in(node.machine.bmc)
-        for resource, item in furniture(shape):
-            cluster.server.put(resource, item)
+        cluster = calm_cluster(clock, calm_shape({}))
         async with asyncio.TaskGroup() as group:
             living = group.create_task(cluster.run())
             witnesses = {name: Storage(says) for name, says in others.items()}

@@ -15,17 +15,14 @@ from defib.decide.answers.report import Alternative, CheckReport, ConditionRepor
 from defib.hollow.kubelets import hollow_kubelets
 from defib.hollow.node import HollowNode
 from defib.hollow.power import HollowPower
-from defib.hollow.timers import Timers
 from defib.kube.client import Client
 from defib.model import medik8s
 from defib.power.registry import Drivers
 from defib.simulate.cluster import SimulatedCluster
-from defib.simulate.kinds.crds import DEFINITIONS
 from defib.simulate.virtual_time import VirtualClock, run
-from defib.simulate.workloads import WorkloadTimers
 from defib.telemetry.metrics import Metrics
-from tests.simulation.furniture import definitions, furniture, let_in
-from tests.simulation.shape import DRIVER, POWER, Shape
+from tests.flows.calm_cluster import calm_cluster, calm_shape
+from tests.simulation.shape import DRIVER
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -64,35 +61,8 @@ class Stage:
 
 
 def play(scenario: Callable[[Stage], Awaitable[None]], *, mode: str, fast_path: Object | None = None) -> None:
-    shape = Shape(
-        nodes=10,
-        zones=1,
-        control_plane=0,
-        databases=1,
-        web_pods=2,
-        ladder=(POWER,),
-        limit={"maxUnhealthy": "40%"},
-        max_in_flight=None,
-        per_zone=None,
-        patience_seconds=300,
-        healthy_delay_seconds=0,
-        mode=mode,
-        workloads="Auto",
-        attempts=1,
-        replicas=1,
-        lease_seconds=15.0,
-        resync_seconds=300.0,
-        demands={} if fast_path is None else {"fastPath": fast_path},
-    )
-
     async def main(clock: VirtualClock) -> None:
-        cluster = SimulatedCluster(clock, Timers(), shape.blueprints(), WorkloadTimers())
-        for definition in definitions():
-            cluster.server.put(DEFINITIONS, definition)
-        for node in cluster.nodes.values():
-            let_in(node.machine.bmc)
-        for resource, item in furniture(shape):
-            cluster.server.put(resource, item)
+        cluster = calm_cluster(clock, calm_shape(fast_path, nodes=10, mode=mode))
         async with asyncio.TaskGroup() as group:
             living = group.create_task(cluster.run())
             stage = Stage(clock, cluster)
