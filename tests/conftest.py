@@ -102,6 +102,13 @@ def zookeeper() -> Path:
         _do_without("the tests with ZooKeeper", str(error))
 
 
+@pytest.fixture(scope="session")
+def tunnels() -> None:
+    """What networks of nodes are made of."""
+    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
+        _do_without("the tests with networks of nodes", "they need root and /dev/net/tun")
+
+
 def _do_without(tests: str, why: str) -> NoReturn:
     _MISSING[tests] = why
     if os.environ.get("CI") == "true":
