@@ -263,11 +263,11 @@ def test_the_remediation_of_a_node_that_is_well_again_is_removed_whatever_holds_
     assert recovered(100) == ["I14"]
     assert recovered(100, trouble="100.0 s, for 90.0 s: person n1 pulls the brake (1.0)") == ["I14"]
     assert recovered(100, deleted=True) == []
-    assert recovered(30) == []
+    assert recovered(15) == []
 
 
 def test_cleaning_up_waits_for_the_healthy_delay_and_for_somebody_who_can_act() -> None:
-    assert recovered(100, spec={"healthyDelay": "60s"}) == []
+    assert recovered(75, spec={"healthyDelay": "60s"}) == []
     assert recovered(200, spec={"healthyDelay": "60s"}) == ["I14"]
     assert recovered(200, spec={"healthyDelay": "-1s"}) == []
     assert recovered(100, trouble="100.0 s, for 90.0 s: api r0 requests hang (1.0)") == []
