@@ -8,7 +8,7 @@ import msgspec
 from defib.decide.leftovers import NOTHING, Leftovers, plan_leftovers
 from defib.decide.plan import Plan, decide
 from defib.decide.rules import Rules
-from defib.model import medik8s, pod_failover, power_cycle
+from defib.model import medik8s, pod_failover, power_cycle, self_fencing
 from defib.model.cluster import Blindness, Cluster, Served
 from defib.model.health_check import KindRef, NodeHealthCheck
 from defib.model.incident import INCIDENTS, IncidentSpec, IncidentStatus, NodeIncident, Phase
@@ -22,7 +22,12 @@ from tests.builders import SECOND, T0, a_node
 AGE = Rules().leftover_age
 STAMP = f"{T0:%Y-%m-%dT%H:%M:%SZ}"
 HOST_KEY = "reboot.metal3.io/defib"
-COLLECTIONS = {HOST: "hosts", pod_failover.REMEDIATION: "failovers", power_cycle.REMEDIATION: "cycles"}
+COLLECTIONS = {
+    HOST: "hosts",
+    pod_failover.REMEDIATION: "failovers",
+    power_cycle.REMEDIATION: "cycles",
+    self_fencing.REMEDIATION: "self-fences",
+}
 
 change = msgspec.structs.replace
 

@@ -17,7 +17,7 @@ from defib.clock import Clock
 from defib.config import Settings
 from defib.coordinate.leadership import Alone, Leadership
 from defib.decide.changes import Change, What, changes, silences
-from defib.decide.defaults import NotNeeded, NotPossible, default_check, news_of
+from defib.decide.defaults import DEFAULTS, NotNeeded, NotPossible, default_check, news_of
 from defib.decide.doubt import brake_reason
 from defib.decide.fencing.obstacles import waits_for_another
 from defib.decide.plan import NOTHING, Plan, decide
@@ -104,7 +104,7 @@ class Operator:
         self._remediators = Remediators(self._cache, discovery, clock, self._trigger.changed, off)
         self._node_pods = NodePods(self._cache)
         hooks = Hooks(stop=self._braked, note=self._wrote, on_ended=self._ended, drivers=drivers or Drivers(clock))
-        terms = Terms(lock_namespace=settings.lock_namespace)
+        terms = Terms(lock_namespace=settings.lock_namespace, namespace=settings.namespace)
         self._executor = Executor(self._client, discovery, clock, hooks, terms)
         self._api_health = ApiHealth()
         self._steadiness = Steadiness(clock.now(), clock.monotonic())
@@ -113,7 +113,7 @@ class Operator:
         self._aside_due = clock.monotonic()
         self._has_seen_all = False
         self._own = NO_WORK
-        self._needs_default = settings.default_check == "on"  # until that is settled, once
+        self._default = DEFAULTS.get(settings.default_check)  # until that is settled, once
         self.announcements = Announcements(clock)
         self._story: deque[Told] = deque(maxlen=STORY_LENGTH)
         self._last_pass = clock.monotonic()
@@ -256,6 +256,7 @@ class Operator:
             evidence=self._memory.evidence,
             claims=self._memory.claims.modes,
             members=self._memory.members,
+            agents=self._memory.agents.seen(now, self._clock.monotonic()),
             server=self._server,
         )
 
@@ -291,14 +292,15 @@ class Operator:
 
     def _default_check(self, cluster: Cluster) -> tuple[Action, ...]:
         """Wanted until it is there, or was told once that it is not needed or cannot be."""
-        match default_check(cluster, self._settings.namespace) if self._needs_default else None:
+        default = self._default
+        match default_check(cluster, self._settings.namespace, default) if default is not None else None:
             case AddDefaultCheck() as action:
                 return (action,)
             case NotPossible(why):
-                self._needs_default = False
+                self._default = None
                 log.info("no default check", why=why, advice=DEFAULT_CHECK_ADVICE)
             case NotNeeded():
-                self._needs_default = False
+                self._default = None
         return ()
 
     # What the executor asks and tells on the way.
@@ -347,9 +349,9 @@ class Operator:
         self._metrics.pod_moved("forced" if action.grace_seconds == 0 else "graceful", seconds)
 
     def _settled_default(self, outcome: Done | Stale, mandate: Mandate) -> None:
-        self._needs_default = False
-        if isinstance(outcome, Done) and outcome.result is not None:
-            self._executor.tell([news_of(outcome.result, self._clock.now())], mandate)
+        default, self._default = self._default, None
+        if default is not None and isinstance(outcome, Done) and outcome.result is not None:
+            self._executor.tell([news_of(default, outcome.result, self._clock.now())], mandate)
 
     def _not_alive(self) -> tuple[str, ...]:
         limit = 2 * self._settings.resync_seconds + FIRST_CONTACT_SECONDS

@@ -44,7 +44,7 @@ UPGRADE_SIGNALS = (
 )
 
 PROOFS = ("A", "B", "C", "D", "None")
-REMEDIES = ("pod-failover", "power-cycle", "drains", "metal3", "nodekeeper")
+REMEDIES = ("pod-failover", "power-cycle", "self-fence", "drains", "metal3", "nodekeeper")
 SERVABLE = ("machine-annotation", "metal3-remediation", "machine-health-check")
 
 
@@ -128,11 +128,12 @@ class Settings(PeopleSettings, frozen=True, kw_only=True):
         ),
     ] = "on"
     default_check: Annotated[
-        Literal["on", "off"],
+        Literal["on", "off", "self-fence"],
         About(
             "With on, a cluster that has no NodeHealthCheck when Defib starts gets one for its workers, "
-            "nhc-worker-default.",
-            Choice(("on", "off")),
+            "nhc-worker-default, which moves pods that can run twice. With self-fence, one by which nodes with an agent take "
+            "themselves down, and all of their pods and volumes are freed.",
+            Choice(("on", "off", "self-fence")),
         ),
     ] = "on"
     upgrade_signals: Annotated[
@@ -157,7 +158,7 @@ class Settings(PeopleSettings, frozen=True, kw_only=True):
     remedies: Annotated[
         tuple[str, ...],
         About(
-            "What Defib does about nodes: PodFailoverRemediations, PowerCycleRemediations, DrainPolicies, power by way of "
+            "What Defib does about nodes: PodFailoverRemediations, PowerCycleRemediations, SelfFenceRemediations, DrainPolicies, power by way of "
             "Metal3's BareMetalHosts, and DrainPolicies that are configured as Nodekeeper was. One that is left out is as if "
             "its kinds were not installed: nothing of it is looked at or touched. Let what it has begun end before.",
             Listed(REMEDIES),

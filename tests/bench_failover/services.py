@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from defib.decide.defaults import PATIENCE
+from defib.decide.defaults import DEFAULTS
 from defib.hollow.attacher import StorageTimers
 from defib.hollow.timers import Timers as NodeTimers
 from defib.model.duration import read_duration
@@ -15,7 +15,7 @@ from testbed.scenario.story import Timers
 _BOOT_SECONDS = (
     8.0  # no machine is up before it could be switched off again; what comes after the failover is not measured
 )
-_STANDARD_SECONDS = read_duration(PATIENCE).total_seconds()
+_STANDARD_SECONDS = read_duration(DEFAULTS["on"].patience).total_seconds()
 
 HURRIED = Profile(
     name="hurried",

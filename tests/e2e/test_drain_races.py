@@ -85,6 +85,7 @@ class Scene:
             discovery=Discovery(us),
             clock=clock,
             lock_namespace=LOCKS,
+            namespace="defib-system",
             stop=str,
             note=lambda _kind, _item: None,
             drivers=Drivers(clock),

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from defib.act.accounts import keep_accounts
+from defib.act.agent import hear_agents
 from defib.act.defaults import add_default_check
 from defib.act.drains import see_to_drain
 from defib.act.evidence import gather_evidence
@@ -17,6 +18,7 @@ from defib.act.fencing import (
     delete_attachment,
     delete_machine,
     delete_node,
+    distrust_node,
     drop_incident,
     free_pod,
     open_incident,
@@ -68,6 +70,7 @@ from defib.model.action import (
     UntaintNode,
     WriteStatus,
 )
+from defib.model.agents import DistrustNode, HearAgents
 from defib.model.drain_action import DeletePod, DropDrain, EvictPod, OpenDrain, RemoveFinalizers
 from defib.model.drain_policy import POLICY as DRAIN_POLICY
 from defib.model.event import NODE
@@ -155,6 +158,10 @@ async def apply_to_machine(  # noqa: C901, PLR0911, PLR0912  the same
             return await delete_attachment(means, action, mandate)
         case DeleteMachine():
             return await delete_machine(means, action, mandate)
+        case HearAgents():
+            return await hear_agents(means, action)
+        case DistrustNode():
+            return await distrust_node(means, action)
         case AskForPowerCycle():
             return await ask_for_power_cycle(means, action, mandate)
         case RemediateMachine():

@@ -49,6 +49,7 @@ from defib.model.action import (
     TellEvent,
     WriteStatus,
 )
+from defib.model.agents import HearAgents
 from defib.model.drain_action import PodStep
 from defib.model.failure import Failure
 from defib.model.leftover import ReadMembers
@@ -63,7 +64,7 @@ UNTOLD_MAX = 1000
 TELLING_TRIES = 5
 NEWS_SECONDS = 1.0
 # Nobody decides by what these leave behind, so whoever comes next need not wait for them.
-HARMLESS = ReadPower | CheckPower | ReadClaim | ReadMembers | GatherEvidence | TellEvent | AccountAction
+HARMLESS = ReadPower | CheckPower | ReadClaim | ReadMembers | HearAgents | GatherEvidence | TellEvent | AccountAction
 HELD_BY_THE_BRAKE = (
     StartRemediation
     | MovePod
@@ -91,6 +92,7 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True):
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
     lock_namespace: str = medik8s.LOCK_NAMESPACE
+    namespace: str = "defib-system"
     at_once: int = 128
     starts_per_kind: int = 16  # a kind whose creation hangs must not take the places of the others
     deadline_seconds: float = 30.0
@@ -103,6 +105,7 @@ class Executor:
             discovery=discovery,
             clock=clock,
             lock_namespace=terms.lock_namespace,
+            namespace=terms.namespace,
             stop=hooks.stop,
             note=hooks.note,
             drivers=hooks.drivers,

@@ -24,11 +24,13 @@ from defib.model.action import (
     Target,
     UntaintNode,
 )
+from defib.model.agents import DistrustNode
 from defib.model.incident import Phase
 from defib.model.mandate import Mandate
 from defib.model.node import OUT_OF_SERVICE, OUT_OF_SERVICE_TAINT, TAINTED_BY_US, Node, Taint
 from defib.model.pod import DISRUPTED, FREED_BY_US
 from defib.model.saved import lacks_cordon, missing, to_save
+from defib.model.self_fencing import NEVER_REBOOTED
 
 log = structlog.get_logger("act")
 
@@ -98,6 +100,17 @@ async def untaint_node(means: Means, action: UntaintNode) -> Outcome:
 
     outcome = await _write_node(means, action.node, action.node_uid, untaint)
     log.info("node is in service again", node=action.node, how=type(outcome).__name__)
+    return outcome
+
+
+async def distrust_node(means: Means, action: DistrustNode) -> Outcome:
+    def mark(node: Node) -> dict[str, Any] | None:
+        if NEVER_REBOOTED in node.annotations:
+            return None
+        return {"metadata": {"annotations": {NEVER_REBOOTED: action.since.isoformat(timespec="seconds")}}}
+
+    outcome = await _write_node(means, action.node, action.node_uid, mark)
+    log.error("node had not rebooted when it had to be dead", node=action.node, how=type(outcome).__name__)
     return outcome
 
 

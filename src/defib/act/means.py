@@ -31,6 +31,7 @@ class Means(msgspec.Struct, frozen=True, kw_only=True):
     discovery: Discovery
     clock: Clock
     lock_namespace: str
+    namespace: str  # our own
     stop: Callable[[], str]
     note: Note
     drivers: Drivers

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from defib.model.agents import AgentsListed
 from defib.model.evidence import Evidence
 from defib.model.leftover import MembersSeen
 from defib.model.meta import Resource
@@ -69,6 +70,12 @@ class MembersRead(msgspec.Struct, frozen=True):
     seen: MembersSeen
 
 
+class AgentsHeard(msgspec.Struct, frozen=True):
+    """The Leases of all agents were listed."""
+
+    listed: AgentsListed
+
+
 class EvidenceGathered(msgspec.Struct, frozen=True):
     """A silent node was asked after."""
 
@@ -95,6 +102,7 @@ Outcome = (
     | PowerChecked
     | ClaimRead
     | MembersRead
+    | AgentsHeard
     | EvidenceGathered
     | Failed
 )

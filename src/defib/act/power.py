@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 import structlog
 
+from defib.act.agent import Agent
 from defib.act.means import REQUEST_SECONDS, Means
 from defib.act.metal3 import Metal3
 from defib.act.outcome import Failed, Outcome, PowerChecked, PowerRead, PowerSwitched, Stale, Withheld
@@ -21,7 +22,7 @@ from defib.model.cluster import HEARTBEAT_NAMESPACE
 from defib.model.mandate import Mandate
 from defib.model.meta import Unstructured
 from defib.model.metal3 import why_no_way
-from defib.model.power import METAL3, FenceCheck, PowerPath, PowerState, Reading, Sent
+from defib.model.power import AGENT, METAL3, FenceCheck, PowerPath, PowerState, Reading, Sent
 from defib.model.secret import Secret
 from defib.power.base import Accepted, Credentials, Driver, NotReady, Refused, Target, Unknown
 from defib.power.calls import one_line
@@ -187,6 +188,8 @@ async def _driver(means: Means, node: str, path: PowerPath) -> tuple[Driver, Tar
     if path.driver == METAL3:
         why = why_no_way(path.address, (path.options or {}).get("key", ""))
         return why or (Metal3(means), Target(node=node, address=path.address, options=path.options or {}))
+    if path.driver == AGENT:
+        return Agent(means), Target(node=node, address="", options=path.options or {})
     driver = await means.drivers.named(path.driver)
     if isinstance(driver, Unavailable):
         return driver.why

@@ -3,6 +3,7 @@
 import structlog
 
 from defib.act.outcome import (
+    AgentsHeard,
     ClaimRead,
     Done,
     EvidenceGathered,
@@ -64,7 +65,9 @@ def why_again(outcome: Outcome) -> str:
 
 def _why(outcome: Outcome) -> str:
     match outcome:
-        case Done() | PowerRead() | PowerSwitched() | PowerChecked() | ClaimRead() | MembersRead() | EvidenceGathered():
+        case Done() | PowerRead() | PowerSwitched() | PowerChecked() | ClaimRead():
+            return ""
+        case MembersRead() | AgentsHeard() | EvidenceGathered():
             return ""
         case Held(by):
             return f"its lock is held by {by}"

@@ -80,6 +80,9 @@ def _of_incident(told: IncidentTold, now: datetime) -> Iterator[Fact]:
     yield "asked by", text(told.cause)
     if told.attempt > 1:
         yield "attempt", text(str(told.attempt))
+    if told.safe_time is not None:
+        yield "safe time", text(str(told.safe_time))
+        yield from (("", text(f"{part.seconds:.3g} s {part.name}: {part.why}")) for part in told.safe_time.parts)
     if told.proof:
         yield "proof", text(told.proof)
     for entry in told.timeline[-TIMELINE_SHOWN:]:

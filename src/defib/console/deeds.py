@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from defib.model import account_action, drain_action, leftover, machine_action
+from defib.model import account_action, agents, drain_action, leftover, machine_action
 from defib.model import action as act
 from defib.model.action import Action
 from defib.model.duration import say
@@ -125,6 +125,8 @@ SENTENCES: dict[type[Any], Callable[[Any], str]] = {
     leftover.LetHostGo: lambda one: f"let {one.host} go on",
     leftover.ReadMembers: lambda one: f"look which replicas are there, in {one.namespace}",
     leftover.DropMember: lambda one: f"drop the Lease {one.namespace}/{one.name} of a replica that is gone",
+    agents.HearAgents: lambda one: f"listen to the agents of all nodes, in {one.namespace}",
+    agents.DistrustNode: lambda one: f"write on node {one.node} that it had not rebooted when it had to be dead",
     account_action.OpenAccount: lambda one: f"open an account of what is done about node {one.node}",
     account_action.WriteAccount: lambda one: f"close the account of what was done about node {one.node}",
     account_action.DropAccount: lambda one: f"drop {one.account}, an account of which there are enough later ones",
@@ -134,7 +136,7 @@ SENTENCES: dict[type[Any], Callable[[Any], str]] = {
     drain_action.DeletePod: _delete_pod,
     drain_action.RemoveFinalizers: lambda one: f"remove {', '.join(one.finalizers)} from pod {one.pod}",
 }
-_ASKS = (act.ReadPower, act.CheckPower, act.ReadClaim, act.GatherEvidence, leftover.ReadMembers)
+_ASKS = (act.ReadPower, act.CheckPower, act.ReadClaim, act.GatherEvidence, leftover.ReadMembers, agents.HearAgents)
 _OF_A_CHECK = (act.StartRemediation, act.EndRemediation, act.WriteStatus)
 _ACTS = (
     *(act.StartRemediation, act.EndRemediation, act.MovePod, act.SwitchPower, act.AddDefaultCheck),

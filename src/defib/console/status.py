@@ -11,13 +11,13 @@ from defib.console.why import BASIS
 from defib.decide.answers.attention import Attention, headline, look_at_first
 from defib.decide.answers.overview import Overview, overview
 from defib.decide.answers.told import Told
+from defib.decide.fencing.ours import BY_TEMPLATE
 from defib.decide.plan import decide
 from defib.decide.rules import Rules
 from defib.decide.wanted import widest
 from defib.model.cluster import Cluster, Wanted
 from defib.model.health_check import KindRef
 from defib.model.node_drain import DRAIN
-from defib.model.power_cycle import TEMPLATE
 
 
 class Status(Told, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ async def stand(session: Session, settings: Settings, rules: Rules) -> Status:
 
 
 def _wishes(cluster: Cluster, rules: Rules) -> Mapping[KindRef, Wanted]:
-    return widest(for_checks(cluster, rules), dict.fromkeys((DRAIN, TEMPLATE), Wanted()))
+    return widest(for_checks(cluster, rules), dict.fromkeys((DRAIN, *BY_TEMPLATE), Wanted()))
 
 
 async def _operator(session: Session, settings: Settings, cluster: Cluster, unknown: list[str]) -> Sharing | None:

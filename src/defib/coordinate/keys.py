@@ -36,6 +36,7 @@ from defib.model.action import (
     TellEvent,
     WriteStatus,
 )
+from defib.model.agents import HearAgents
 from defib.model.drain_action import DrainAction
 from defib.model.failover_policy import POLICY
 from defib.model.leftover import DropMember, LetHostGo, ReadMembers
@@ -64,7 +65,7 @@ OF_CHECKS = frozenset({medik8s.TIMED_OUT, medik8s.OLD_REMEDIATION})  # what they
 
 
 def name_of(action: Action) -> str:
-    if isinstance(action, ReadClaim):
+    if isinstance(action, ReadClaim | HearAgents):
         return ANYBODY
     if isinstance(action, ADMITTED) or _is_counted(action) or _rests_on_sight(action):
         return ADMISSION

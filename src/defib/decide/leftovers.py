@@ -25,7 +25,7 @@ from defib.decide.fencing.sources import MACHINE_ANNOTATION, METAL3_REMEDIATION,
 from defib.decide.plan import Plan
 from defib.decide.rejection import REJECTED, rejection_of
 from defib.decide.rules import Rules
-from defib.model import medik8s, pod_failover, power_cycle
+from defib.model import medik8s, pod_failover, power_cycle, self_fencing
 from defib.model.action import Action, ClearNodeAnnotation, EndRemediation
 from defib.model.cluster import Cluster, Wanted
 from defib.model.health_check import KindRef, NodeHealthCheck
@@ -45,7 +45,7 @@ MEMBERS_READ = timedelta(minutes=5)
 MARKS = (TAINTED_BY_US, APPROVED_UNTIL, REJECTED)
 
 _ALWAYS_SEEN = frozenset({"nodes", "heartbeats"})
-_OUR_KINDS = (pod_failover.REMEDIATION, power_cycle.REMEDIATION)
+_OUR_KINDS = (pod_failover.REMEDIATION, power_cycle.REMEDIATION, self_fencing.REMEDIATION)
 
 
 class _Search(msgspec.Struct, frozen=True):

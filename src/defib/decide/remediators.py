@@ -26,7 +26,7 @@ from defib.decide.machine_health.plan import MachineHealth, plan_machine_health
 from defib.decide.plan import Plan
 from defib.decide.rules import Rules
 from defib.decide.wanted import widest
-from defib.model import drain_policy, failover_policy, node_drain, pod_failover, power_cycle
+from defib.model import drain_policy, failover_policy, node_drain, pod_failover, power_cycle, self_fencing
 from defib.model.action import Action
 from defib.model.cluster import Cluster, Wanted
 from defib.model.health_check import KindRef
@@ -39,6 +39,8 @@ _ALWAYS = (
     pod_failover.TEMPLATE,
     power_cycle.REMEDIATION,
     power_cycle.TEMPLATE,
+    self_fencing.REMEDIATION,
+    self_fencing.TEMPLATE,
 )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 
 from defib.decide.drains.compatibility import CONFIG_MAP
 from defib.decide.fencing.kinds import METAL3_MACHINES
-from defib.model import drain_policy, node_drain, pod_failover, power_cycle
+from defib.model import drain_policy, node_drain, pod_failover, power_cycle, self_fencing
 from defib.model.cluster import Missing
 from defib.model.health_check import KindRef
 from defib.model.metal3 import HOST
@@ -16,6 +16,7 @@ from defib.model.metal3 import HOST
 KINDS: Mapping[str, tuple[KindRef, ...]] = {
     "pod-failover": (pod_failover.REMEDIATION, pod_failover.TEMPLATE),
     "power-cycle": (power_cycle.REMEDIATION, power_cycle.TEMPLATE),
+    "self-fence": (self_fencing.REMEDIATION, self_fencing.TEMPLATE),
     "drains": (drain_policy.POLICY, node_drain.DRAIN),
     "metal3": (HOST, *METAL3_MACHINES),
     "nodekeeper": (CONFIG_MAP,),  # those of its namespace; our own are always in sight

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from defib.model.account_action import AccountAction
+from defib.model.agents import AgentAction
 from defib.model.drain_action import DrainAction
 from defib.model.event import CHECK as CHECK  # noqa: PLC0414  what most events are about
 from defib.model.event import TellEvent as TellEvent  # noqa: PLC0414  one of all actions
@@ -353,6 +354,7 @@ PowerCycleAction = (
     | FreePod
     | DeleteAttachment
     | DeleteMachine
+    | AgentAction
 )
 
 Action = (

@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from defib.model.action import Action
+from defib.model.agents import AgentsSeen
 from defib.model.config_map import ConfigMap
 from defib.model.evidence import Evidence
 from defib.model.failure import Failure
@@ -84,6 +85,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     evidence: Mapping[str, tuple[Evidence, ...]] = {}  # by node, of those that have fallen silent
     claims: Mapping[str, frozenset[str]] = {}  # access modes of claims that somebody had to know, by namespace/name
     members: MembersSeen | None = None  # of replicas that share the work; None while nobody has looked
+    agents: AgentsSeen | None = None  # of all nodes; None while nobody listens to them
     server: tuple[int, int] = (0, 0)  # the API server's version; zero when nobody has asked
 
     def heartbeat_of(self, node: str) -> Lease | None:

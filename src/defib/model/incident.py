@@ -145,6 +145,23 @@ class Proof(Wire, frozen=True):
     by: str = ""
 
 
+class Part(Wire, frozen=True):
+    name: str
+    seconds: float
+    why: str = ""
+
+
+class SafeTime(Wire, frozen=True):
+    """After how long a node is dead that was ordered to take itself down: a sum, counted from when the order stood."""
+
+    seconds: float
+    parts: list[Part]
+
+    def __str__(self) -> str:
+        """As a person reads it: 24 s renewals + 15 s peers + ... = 74.5 s."""
+        return f"{' + '.join(f'{part.seconds:.3g} s {part.name}' for part in self.parts)} = {self.seconds:.1f} s"
+
+
 class Command(Wire, frozen=True):
     """What is about to be sent to the machine. Written before it is sent, by whoever may."""
 
@@ -178,6 +195,7 @@ class IncidentStatus(Wire, frozen=True):
     seen_on: PowerReading | None = None  # what is read follows the power: it was read as on, before we switched it off
     was_off: bool = False  # it was off before we asked
     command: Command | None = None
+    safe_time: SafeTime | None = None  # of a node that takes itself down
     proof: Proof | None = None
     machine: Cause | None = None  # what was handed over, to be replaced
     tainted: bool = False  # the out-of-service taint is ours to remove

@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from defib.model.health_check import KindRef, StatusCondition, TemplateRef
+from defib.model.health_check import KindRef, StatusCondition
 from defib.model.incident import Grade
 from defib.model.meta import OwnerReference, Unstructured, Wire
 from defib.model.pod import Pod
@@ -89,7 +89,3 @@ def read_failover_status(item: Unstructured) -> FailoverStatus:
         return msgspec.convert(item.status or {}, FailoverStatus)
     except msgspec.ValidationError:
         return FailoverStatus()
-
-
-def default_template(namespace: str) -> TemplateRef:
-    return TemplateRef(TEMPLATE, namespace, DEFAULT_TEMPLATE)

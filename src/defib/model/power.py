@@ -9,6 +9,8 @@ from defib.model.meta import Wire
 
 METAL3 = "metal3"  # the one way that leads through the API server: a BareMetalHost and its annotations
 
+AGENT = "agent"  # no power at all: the node takes itself down, by order of ours
+
 MANUAL = "manual"  # no way at all: a person switches the machine, and says so
 
 

@@ -42,6 +42,11 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         """So long an agent lives by one word, counted from when it began to ask for it."""
         return self.fresh_seconds + self.peer_seconds
 
+    @property
+    def recent_seconds(self) -> float:
+        """So far apart may be two renewals. One request is missing where the list of peers was read instead."""
+        return 2 * self.interval_seconds + self.request_seconds
+
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How an agent really works. `sequence` counts what it asked of the API server, `answered` is the last with an answer.

@@ -16,7 +16,7 @@ from defib.decide.plan import Plan
 from defib.decide.rules import Rules
 from defib.model.cluster import Cluster
 from defib.model.health_check import Check
-from defib.model.incident import EVIDENCE_MAX, GATES_MAX, TIMELINE_MAX, NodeIncident
+from defib.model.incident import EVIDENCE_MAX, GATES_MAX, TIMELINE_MAX, NodeIncident, SafeTime
 from defib.model.moment import read_moment
 from defib.model.verdict import Gate
 
@@ -253,6 +253,7 @@ class IncidentWhole(IncidentShown, frozen=True, kw_only=True, rename="camel"):
     approved_by: str
     attempt: int
     reason: str
+    safe_time: SafeTime | None
     proof: str
     unhealthy_since: datetime | None
     evidence: tuple[str, ...]
@@ -273,6 +274,7 @@ def incident_whole(incident: NodeIncident) -> IncidentWhole:
         approved_by=spec.approved_by,
         attempt=status.attempt,
         reason=status.reason,
+        safe_time=status.safe_time,
         proof=f"grade {proof.grade}: {proof.how}" if proof is not None else "",
         unhealthy_since=spec.unhealthy_since,
         evidence=tuple(spec.evidence or ())[:EVIDENCE_MAX],

@@ -12,8 +12,8 @@ from defib.coordinate.shards import bucket_of
 from defib.decide.drains.doctor import Moment, diagnose
 from defib.decide.drains.plan import Drains
 from defib.decide.drains.survey import DrainLook
+from defib.decide.fencing.coverage import Coverage
 from defib.decide.fencing.covered import Covered
-from defib.decide.fencing.readiness import Coverage
 from defib.decide.rules import Rules
 from defib.model.cluster import Cluster
 from defib.model.fence_readiness import read_fence_status

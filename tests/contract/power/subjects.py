@@ -116,6 +116,7 @@ def _means(server: ApiServer, clock: Clock) -> Means:
         discovery=Discovery(client),
         clock=clock,
         lock_namespace="default",
+        namespace="defib-system",
         stop=str,
         note=lambda *_: None,
         drivers=Drivers(clock),

@@ -85,6 +85,7 @@ class Stage(msgspec.Struct, kw_only=True):
             discovery=self.discovery,
             clock=self.clock,
             lock_namespace=LOCKS,
+            namespace="defib-system",
             stop=self._stop,
             note=self._note,
             drivers=self.drivers or Drivers(self.clock),

@@ -408,6 +408,7 @@ async def test_a_driver_that_is_not_installed_is_told_with_those_that_are() -> N
         discovery=Discovery(client),
         clock=clock,
         lock_namespace="",
+        namespace="defib-system",
         stop=str,
         note=lambda *_: None,
         drivers=Drivers(clock),

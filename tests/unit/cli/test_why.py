@@ -22,6 +22,7 @@ from defib.decide.answers.told import (
     Recorded,
     RemediationTold,
 )
+from defib.model.incident import Part, SafeTime
 from tests.builders import HOUR, MINUTE, T0
 
 GATES = (
@@ -267,6 +268,25 @@ def test_what_is_being_done_about_its_machine_is_told() -> None:
     assert "PowerCycleRemediation ns/n1" in shown
     assert "Phase9: so" in shown
     assert "Phase1: so" not in shown, "the latest are enough"
+
+
+def test_the_time_after_which_a_node_is_dead_is_shown_as_a_sum_with_its_parts() -> None:
+    parts = [Part(name="watchdog", seconds=15, why="as the watchdog itself says"), Part(name="clocks", seconds=1.5)]
+    incident = IncidentTold(
+        phase="PoweringOff",
+        reason="TakingItselfDown",
+        message="it takes itself down",
+        attempt=1,
+        since=T0,
+        outcome="",
+        safe_time=SafeTime(seconds=16.5, parts=parts),
+        proof="",
+        cause="SelfFenceRemediation ns/n1",
+        timeline=(),
+    )
+    shown = drawn(an_answer(incident=incident))
+    assert "15 s watchdog + 1.5 s clocks = 16.5 s" in shown
+    assert "15 s watchdog: as the watchdog itself says" in shown
 
 
 def test_what_becomes_of_its_pods_is_told_with_what_a_person_can_do() -> None:

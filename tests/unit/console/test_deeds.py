@@ -18,10 +18,10 @@ def test_only_records_and_locks_of_our_own_are_notes() -> None:
     assert {kind.__name__ for kind in KINDS if effect_of(kind) == WRITES} == {
         *("WriteStatus", "TellEvent", "HoldLock", "ReleaseLock", "MarkRemediation", "SetFinalizers"),
         *("ReportRemediation", "OpenIncident", "DropIncident", "OpenDrain", "DropDrain", "DropMember"),
-        *("ClearNodeAnnotation", "OpenAccount", "WriteAccount", "DropAccount"),
+        *("ClearNodeAnnotation", "OpenAccount", "WriteAccount", "DropAccount", "DistrustNode"),
     }
     assert {kind.__name__ for kind in KINDS if effect_of(kind) == ASKS} == {
-        *("ReadPower", "CheckPower", "ReadClaim", "GatherEvidence", "ReadMembers"),
+        *("ReadPower", "CheckPower", "ReadClaim", "GatherEvidence", "ReadMembers", "HearAgents"),
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from defib.coordinate.keys import ADMISSION, ANYBODY, name_of
-from defib.model import account_action, drain_action, leftover, machine_action, medik8s
+from defib.model import account_action, agents, drain_action, leftover, machine_action, medik8s
 from defib.model import action as acts
 from defib.model.action import CHECK, Action
 from defib.model.event import NODE as EVENT_NODE
@@ -21,6 +21,7 @@ from defib.model.power import PowerPath, PowerState
 from defib.model.power_cycle import LOCK_HOLDER
 from defib.model.saved import Saved
 from defib.model.target import Because, Target
+from tests.builders import T0
 
 NODE, NOW = "worker-7", datetime(2030, 1, 1, tzinfo=UTC)
 HOST_KIND = KindRef("metal3.io/v1alpha1", "BareMetalHost")
@@ -135,6 +136,7 @@ OF_THE_MACHINE: tuple[Action, ...] = (
     acts.FreePod(incident=OUR_INCIDENT, node=NODE, namespace="shop", name="db-0", uid="p"),
     acts.DeleteAttachment(incident=OUR_INCIDENT, node=NODE, name="va", uid="v"),
     acts.DeleteMachine(incident=OUR_INCIDENT, node=NODE, machine=THING),
+    agents.DistrustNode(node=NODE, node_uid="u", since=T0),
     acts.DropIncident(incident=OUR_INCIDENT),
     acts.HoldLock(claim=a_claim(LOCK_HOLDER)),
     a_release(LOCK_HOLDER),
@@ -152,7 +154,7 @@ OF_THE_MACHINE: tuple[Action, ...] = (
     an_event(EVENT_NODE, NODE),
 )
 
-ANYBODYS: tuple[Action, ...] = (ReadClaim("shop", "disk-db-0"),)
+ANYBODYS: tuple[Action, ...] = (ReadClaim("shop", "disk-db-0"), agents.HearAgents(namespace="defib-system"))
 
 
 def kinds(union: Any = Action) -> Iterator[type]:

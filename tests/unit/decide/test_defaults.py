@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from defib.decide.defaults import NotNeeded, NotPossible, default_check, news_of
+from defib.decide.defaults import DEFAULTS, NotNeeded, NotPossible, default_check, news_of
 from defib.decide.reading import read_check
 from defib.model import medik8s
 from defib.model.action import AddDefaultCheck
@@ -94,7 +94,7 @@ def test_nothing_is_concluded_before_everything_was_seen(fields: dict[str, Any])
 
 
 def test_its_news_says_how_to_be_rid_of_it() -> None:
-    told = news_of(NodeHealthCheck(metadata=Meta(name="nhc-worker-default", uid="u")), T0)
+    told = news_of(DEFAULTS["on"], NodeHealthCheck(metadata=Meta(name="nhc-worker-default", uid="u")), T0)
     assert (told.check, told.uid, told.reason, told.is_warning) == (
         "nhc-worker-default",
         "u",

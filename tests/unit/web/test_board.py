@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from defib.clock import SystemClock
+from defib.decide.fencing.coverage import Coverage
 from defib.decide.fencing.covered import Covered
 from defib.decide.fencing.order import Obstacle
-from defib.decide.fencing.readiness import Coverage, Readiness
+from defib.decide.fencing.readiness import Readiness
 from defib.decide.remediators import OwnWork
 from defib.model.cluster import CONFIG_MAPS, Blindness, Unread
 from defib.model.config_map import ConfigMap

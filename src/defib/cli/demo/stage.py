@@ -15,7 +15,7 @@ from defib.cli.demo.scenes import SCENES, Pace, Scene
 from defib.cli.demo.story import POWER, Spoken, deeds
 from defib.clock import Clock
 from defib.config import Settings
-from defib.decide.defaults import PATIENCE
+from defib.decide.defaults import DEFAULTS
 from defib.hollow.attacher import StorageTimers
 from defib.hollow.machine import Delays
 from defib.hollow.nodes import HollowNodes
@@ -43,7 +43,7 @@ class Stage:
         self.pace = Pace(
             speed=speed,
             grace_seconds=nodes.grace_seconds,
-            patience_seconds=read_duration(PATIENCE).total_seconds() / speed,
+            patience_seconds=read_duration(DEFAULTS["on"].patience).total_seconds() / speed,
             toleration_seconds=workloads.toleration_seconds,
             drain_seconds=furniture.DRAIN_SECONDS / speed,
         )

@@ -15,10 +15,10 @@ from defib.decide.accounts.facts import FactsOf
 from defib.decide.accounts.history import drops, surplus
 from defib.decide.accounts.news import on_node
 from defib.decide.fencing.kinds import METAL3_REMEDIATIONS, are_in_sight
+from defib.decide.fencing.ours import BY_REMEDIATION
 from defib.decide.fencing.sources import METAL3_REMEDIATION
 from defib.decide.plan import Plan
 from defib.decide.rules import Rules
-from defib.model import power_cycle
 from defib.model.account_action import MANY_AT_ONCE, AccountAction, OpenAccount, WriteAccount
 from defib.model.action import EndRemediation, StartRemediation
 from defib.model.cluster import Cluster, Served, Wanted
@@ -132,7 +132,7 @@ def _begun(plan: Plan, rules: Rules) -> Iterator[Remediation]:
         for found in by_node.values():
             if not found or not is_object_name(found[0].node):
                 continue
-            yield from (one for one in found if one.kind != power_cycle.REMEDIATION and one.kind not in served)
+            yield from (one for one in found if one.kind not in BY_REMEDIATION and one.kind not in served)
 
 
 def _known(cluster: Cluster, before: Accounts) -> Known:

@@ -162,6 +162,7 @@ def _incident(incident: NodeIncident | None) -> IncidentTold | None:
         attempt=status.attempt,
         since=status.since,
         outcome=status.outcome,
+        safe_time=status.safe_time,
         proof=f"grade {proof.grade}: {proof.how}" if proof is not None else "",
         cause=str(incident.spec.cause),
         timeline=tuple(

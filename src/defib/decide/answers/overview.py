@@ -11,6 +11,7 @@ from defib.decide.answers.node import gate_told, verdicts_of
 from defib.decide.answers.told import GateTold, Told
 from defib.decide.check_plan import CheckPlan
 from defib.decide.doubt import brake_reason
+from defib.decide.fencing.ours import BY_TEMPLATE
 from defib.decide.gates import first_closed
 from defib.decide.plan import Plan
 from defib.decide.rules import Rules
@@ -19,7 +20,6 @@ from defib.model.fence_readiness import read_fence_status
 from defib.model.health_check import Check
 from defib.model.incident import INCIDENTS, NodeIncident
 from defib.model.node_drain import DRAIN, Phase, read_drain_status
-from defib.model.power_cycle import TEMPLATE
 from defib.model.verdict import State, Verdict
 
 UNWATCHED = "Unwatched"  # no check selects it
@@ -223,7 +223,7 @@ def _drains(cluster: Cluster) -> Iterator[DrainBrief]:
 
 
 def _fences(cluster: Cluster) -> Iterator[FenceBrief]:
-    for item in sorted(cluster.every(TEMPLATE), key=lambda item: item.key):
+    for item in sorted((item for kind in BY_TEMPLATE for item in cluster.every(kind)), key=lambda item: item.key):
         status = read_fence_status(item)
         if status.covered is None:
             continue

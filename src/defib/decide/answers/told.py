@@ -4,6 +4,8 @@ from datetime import datetime
 
 import msgspec
 
+from defib.model.incident import SafeTime
+
 
 class Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Base of what an answer consists of: also what a machine reads."""
@@ -89,6 +91,7 @@ class IncidentTold(Told, frozen=True, kw_only=True):
     attempt: int
     since: datetime | None
     outcome: str
+    safe_time: SafeTime | None = None  # of a node that takes itself down
     proof: str  # its grade and how it came about; empty while there is none
     cause: str
     timeline: tuple[EntryTold, ...]

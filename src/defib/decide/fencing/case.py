@@ -10,16 +10,18 @@ from datetime import datetime, timedelta
 import msgspec
 
 from defib.decide.doubt import BRAKE, SELF_DOUBT
+from defib.decide.fencing.agents import is_by_agent, safe_time_of
 from defib.decide.fencing.hosts import host_on, is_let_go, stays_off
 from defib.decide.fencing.obstacles import OWN_NODE
+from defib.decide.fencing.occupants import is_from_before, must_go
 from defib.decide.fencing.order import Obstacle, Order
 from defib.decide.fencing.proofs import BMO_POLL, CLOCKS_DIFFER, confirmation_of, is_disproved, proof_of, written
 from defib.model.cluster import Cluster, Served
 from defib.model.health_check import KindRef
 from defib.model.incident import Confirmation, Grade, IncidentStatus, NodeIncident, Phase, PowerReading, Proof
 from defib.model.lock import ends_at
-from defib.model.meta import Resource, Unstructured
-from defib.model.node import OUT_OF_SERVICE, OUT_OF_SERVICE_TAINT, Node, Taint
+from defib.model.meta import Unstructured
+from defib.model.node import OUT_OF_SERVICE, Node, Taint
 from defib.model.pod import Pod, pods_on
 from defib.model.power import MANUAL, METAL3, Look, PowerPath, PowerSeen, PowerState
 from defib.model.power_cycle import Policy, Workloads
@@ -85,8 +87,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return {
             Phase.LOOKING: policy.off_within,
             Phase.TESTING: policy.on_within,
-            Phase.POWERING_OFF: policy.off_within
-            + (BMO_POLL if self.status.was_off and self.is_metal3 else timedelta()),
+            Phase.POWERING_OFF: policy.off_within + self._off_is_slow,
             Phase.FREEING: policy.free_within,
             Phase.POWERING_ON: policy.on_within,
             Phase.RETURNING: policy.back_within,
@@ -95,6 +96,13 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
             Phase.CANCELLING: self.late_off + policy.on_within + policy.back_within,
             Phase.REPLACING: policy.back_within * 6,
         }.get(self.status.phase)
+
+    @property
+    def _off_is_slow(self) -> timedelta:
+        time = safe_time_of(self)
+        if is_by_agent(self) and time is not None:
+            return timedelta(seconds=time.seconds)
+        return BMO_POLL if self.status.was_off and self.is_metal3 else timedelta()
 
     @property
     def time_is_up(self) -> bool:
@@ -172,6 +180,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     def is_on(self) -> bool:
         """Read as on after it was told to go on, twice, and not before an off would have come that was on its way."""
         sent = self.was_sent(PowerState.ON)
+        if is_by_agent(self) and (self.status.proof is not None or self.status.phase is Phase.POWERING_ON):
+            return True  # it comes back by itself, and the boot that had to die is not let live
         if sent is None or not self.can_read or self.stays_off:
             return sent is not None and (sent >= self.on_counts_from or self.stays_off)
         pair = self.twice(PowerState.ON, sent)
@@ -288,7 +298,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         blind = any(blindness.kind == name for blindness in self.cluster.blind) or name in self.cluster.absent
         if blind or name not in self.cluster.others:
             return None
-        found = [pod for pod in self.cluster.all_of(name, Pod).values() if _must_go(pod, self._proved_at)]
+        found = [pod for pod in self.cluster.all_of(name, Pod).values() if must_go(pod, self._proved_at)]
         return tuple(sorted(found, key=lambda pod: (-pod.spec.priority, pod.key)))
 
     @property
@@ -303,7 +313,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(
             item
             for item in known
-            if (item.spec or {}).get("nodeName") == self.order.node and _is_from_before(item, self._proved_at)
+            if (item.spec or {}).get("nodeName") == self.order.node and is_from_before(item, self._proved_at)
         )
 
     @property
@@ -383,17 +393,3 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         """Why what was last asked of the machine did not work; empty when it did, or was not tried yet."""
         keys = (f"{what} {self.order.name}" for what in ("power off", "power on", "read power"))
         return next((self.cluster.failures[key].why for key in keys if key in self.cluster.failures), "")
-
-
-def _must_go(pod: Pod, proved_at: datetime) -> bool:
-    """What tolerates the taint may be put there again, when it was freed: that one is left, and not waited for."""
-    if pod.is_mirror:
-        return False
-    if pod.tolerates(OUT_OF_SERVICE_TAINT) and (pod.is_of_daemon_set or not _is_from_before(pod, proved_at)):
-        return False
-    return pod.is_leaving or not pod.is_finished or pod.is_freed_by_us  # we may have died right after marking it
-
-
-def _is_from_before(item: Resource, moment: datetime) -> bool:
-    created = item.metadata.creation_timestamp
-    return created is None or created <= moment

@@ -21,7 +21,7 @@ from defib.decide.fencing.order import Obstacle
 from defib.decide.status import whole
 from defib.model.cluster import Cluster
 from defib.model.incident import Grade
-from defib.model.power import MANUAL, METAL3, FenceCheck, PowerPath, PowerState
+from defib.model.power import AGENT, MANUAL, METAL3, FenceCheck, PowerPath, PowerState
 from defib.model.power_cycle import Policy
 
 RETRY = timedelta(seconds=15)
@@ -35,7 +35,7 @@ UNREADABLE = "its power cannot be read back, and acceptedProofs does not name C,
 
 _USUAL_PORT = re.compile(r"(?<=[^:/]):(443|623)(?=/|$)")  # of Redfish and IPMI
 _ONE_ADDRESS_ONE_MACHINE = frozenset({"redfish", "ipmi", METAL3})  # whatever the options say
-_TOLD_THE_NODE = frozenset({"webhook", MANUAL})  # one service, or one person, for all: each question names the node
+_TOLD_THE_NODE = frozenset({"webhook", MANUAL, AGENT})  # one service, person or Lease for each: they know it by name
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Machine = tuple[str, str, tuple[tuple[str, str], ...]]  # where a path leads: driver, address, and options that matter

@@ -22,9 +22,8 @@ from defib.model.fence_readiness import (
     NotReadyNode,
     read_fence_status,
 )
-from defib.model.health_check import StatusCondition
+from defib.model.health_check import KindRef, StatusCondition
 from defib.model.meta import Unstructured
-from defib.model.power_cycle import TEMPLATE
 
 NOT_USED = "NotUsed"
 INVALID = "InvalidSpec"
@@ -61,7 +60,7 @@ def sum_up(covered: Mapping[str, Covered], problems: tuple[str, ...], *, is_used
     )
 
 
-def report(item: Unstructured, summary: Summary, now: datetime) -> ReportRemediation | None:
+def report(kind: KindRef, item: Unstructured, summary: Summary, now: datetime) -> ReportRemediation | None:
     """None when the status says it already."""
     before = read_fence_status(item)
     condition = _condition(before, summary, item.metadata.generation)
@@ -75,7 +74,7 @@ def report(item: Unstructured, summary: Summary, now: datetime) -> ReportRemedia
     if after == before or (summary.untried and _gist(after) == _gist(before)):
         return None
     told = msgspec.to_builtins(after)
-    target = Target(kind=TEMPLATE, namespace=item.namespace, name=item.name, uid=item.uid)
+    target = Target(kind=kind, namespace=item.namespace, name=item.name, uid=item.uid)
     return ReportRemediation(
         target=target, version=item.metadata.resource_version, status={name: told.get(name) for name in _FIELDS}
     )

@@ -9,6 +9,7 @@ import msgspec
 
 from defib.decide.accounts.facts import FactsOf, no_facts
 from defib.decide.entries import release
+from defib.decide.fencing.agents import listen, needs_agents, safe_time_of
 from defib.decide.fencing.case import VOLUME_ATTACHMENT, Case
 from defib.decide.fencing.conditions import conditions_after
 from defib.decide.fencing.covered import Machine, machine_of
@@ -57,6 +58,11 @@ class Fencing(msgspec.Struct, frozen=True, kw_only=True):
     open: frozenset[str] = frozenset()  # UIDs of incidents of which the power is to be remembered
     known: "_Known | None" = None
     begins: str = ""
+
+    @property
+    def hears(self) -> bool:
+        """Whether what agents tell is to be remembered."""
+        return self.known is not None and any(map(needs_agents, self.known.open))
 
 
 NOTHING = Fencing()
@@ -118,6 +124,7 @@ def plan_fencing(
         kinds={**kinds_served(cluster, rules), **_kinds(orders, known.open), **kinds_handed_over(orders, cluster)},
         actions=(
             *(action for plan in plans for action in plan.actions),
+            *listen(rules.namespace, known.open, cluster),
             *left_behind(cluster, rules, [order for order, _ in orders]),
             *_drops(known, cluster.now),
         ),
@@ -339,6 +346,8 @@ def _write(case: Case, so: Obstacle) -> tuple[ReportRemediation, ...]:
         changes |= {"reason": so.reason, "message": so.message[:MESSAGE_MAX]}
     if case.is_ahead or (case.was_held_back and not case.is_held_back):
         changes["since"] = case.cluster.now  # its time begins anew
+    if case.status.phase is Phase.POWERING_OFF and case.status.safe_time != (time := safe_time_of(case)):
+        changes["safe_time"] = time
     if case.status.phase is Phase.FREEING and not case.is_told:
         changes |= {name: value for name, value in telling(case).items() if getattr(case.status, name) != value}
     tells: tuple[TellEvent, ...] = ()

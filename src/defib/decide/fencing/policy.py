@@ -1,4 +1,4 @@
-"""Understands the spec of a PowerCycleRemediation or its template: what is asked for, or all that is wrong with it.
+"""Understands the spec of our remediations that fence, or of their templates: what is asked for, or all that is wrong.
 
 The rules are those of the CRD, applied again: an object that slipped through is reported and never acted on.
 """
@@ -8,10 +8,15 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
 
+import msgspec
+
 from defib.decide.field import Field, Problems, Word
 from defib.model.duration import read_duration, say
 from defib.model.incident import Grade
+from defib.model.power import AGENT
 from defib.model.power_cycle import HandOver, Policy, Way, Workloads
+from defib.model.self_fencing import ALLOWS_SOFTWARE
+from defib.model.self_fencing import TEMPLATE as SELF_FENCE
 
 MOST_NODES = 5000
 MOST_OPTIONS = 64
@@ -39,23 +44,42 @@ def read_policy(spec: Any, node: str | None = None) -> Policy | tuple[str, ...]:
     return problems.sentences or policy
 
 
+def read_self_fence(spec: Any, _: str | None = None) -> Policy | tuple[str, ...]:
+    """The same of a SelfFenceRemediation, which says the same for all nodes. Only a new boot shows that it worked."""
+    problems = Problems()
+    field = Field("spec", {} if spec is None else spec, problems)
+    policy = Policy()
+    if field.is_a(dict):
+        is_weak = _flag(field[ALLOWS_SOFTWARE], usual=False)
+        way = Way(driver=AGENT, options={ALLOWS_SOFTWARE: "true"} if is_weak else None)
+        policy = msgspec.structs.replace(_common(field, "order"), way=way)
+    return problems.sentences or policy
+
+
 def _policy(spec: Field, node: str | None) -> Policy:
-    power, within, usual = spec["power"], spec["timeouts"], Policy()
+    power, usual = spec["power"], Policy()
     if power.is_a(dict):
         power["driver"].is_a(str)
-    _must_be_a_map(within)
-    return Policy(
+    return msgspec.structs.replace(
+        _common(spec, "powerOff"),
         way=_way(power),
         ways={name: _way(way) for name, way in _ways(power["nodes"], node) if way.is_given and way.is_a(dict)},
+        on_within=_length(spec["timeouts"]["powerOn"], usual.on_within),
+        needs_new_boot=_flag(spec["requireNewBoot"], usual=usual.needs_new_boot),
+    )
+
+
+def _common(spec: Field, off: str) -> Policy:
+    within, usual = spec["timeouts"], Policy()
+    _must_be_a_map(within)
+    return Policy(
         workloads=_one_of(spec["workloads"], Workloads, usual.workloads),
         accepts=_grades(spec["acceptedProofs"]) or usual.accepts,
         attempts=_number(spec["attempts"], usual.attempts),
         backoff=_length(spec["backoff"], usual.backoff),
-        off_within=_length(within["powerOff"], usual.off_within),
+        off_within=_length(within[off], usual.off_within),
         free_within=_length(within["free"], usual.free_within),
-        on_within=_length(within["powerOn"], usual.on_within),
         back_within=_length(within["nodeReady"], usual.back_within),
-        needs_new_boot=_flag(spec["requireNewBoot"], usual=usual.needs_new_boot),
         restores_taints=_flag(spec["restoreTaints"], usual=usual.restores_taints),
         hand_over=_one_of(spec["handOver"], HandOver, usual.hand_over),
     )
@@ -66,8 +90,13 @@ def _ways(field: Field, node: str | None) -> list[tuple[str, Field]]:
 
 
 def _way(field: Field) -> Way:
+    driver = field["driver"].text(DRIVER) if field["driver"].is_given else ""
+    if driver == AGENT:
+        field["driver"].wrong(
+            f"must name a power driver; for nodes that take themselves down there is {SELF_FENCE.name}"
+        )
     return Way(
-        driver=field["driver"].text(DRIVER) if field["driver"].is_given else "",
+        driver=driver,
         address=_address(field["address"]),
         credentials=_secret(field["credentials"]),
         options={name: value.text(OPTION) for name, value in field["options"].members(MOST_OPTIONS) if value.is_given},

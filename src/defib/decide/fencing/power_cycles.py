@@ -1,4 +1,4 @@
-"""PowerCycleRemediations as orders, and what is reported back to each: the contract that remediators of medik8s have."""
+"""Our own remediations as orders, and what is reported back to each: the contract that remediators of medik8s have."""
 
 import msgspec
 
@@ -8,8 +8,8 @@ from defib.decide.fencing.hosts import host_of_machine, is_on_a_host, other_clai
 from defib.decide.fencing.kinds import MACHINES, are_in_sight
 from defib.decide.fencing.machines import Machine, machines_in, replaceable
 from defib.decide.fencing.order import Obstacle, Order
+from defib.decide.fencing.ours import BY_REMEDIATION, POWER_CYCLE, Ours
 from defib.decide.fencing.paths import path_in
-from defib.decide.fencing.policy import read_policy
 from defib.decide.fencing.readiness import SHARED
 from defib.decide.status import merged
 from defib.model import medik8s
@@ -19,31 +19,32 @@ from defib.model.health_check import StatusCondition
 from defib.model.incident import NodeIncident, Outcome, Phase
 from defib.model.meta import Unstructured
 from defib.model.moment import read_moment
-from defib.model.power import METAL3, PowerPath
+from defib.model.node import Node
+from defib.model.power import AGENT, METAL3, PowerPath
 from defib.model.power_cycle import (
-    FINALIZER,
     LOCK_HOLDER,
-    REMEDIATION,
     HandOver,
     Policy,
     PowerCycleStatus,
     read_power_cycle_status,
 )
 from defib.model.remediation import SILENT_SINCE, read_remediation
+from defib.model.self_fencing import why_distrusted
 
 PROCESSING = "Processing"
 INVALID = "InvalidSpec"
 NODE_NOT_FOUND = "NodeNotFound"
+DISTRUSTED = "Distrusted"
 NAME_MAX = 253
 
 _FIELDS = tuple(field.encode_name for field in msgspec.structs.fields(PowerCycleStatus))
 
 
-def power_cycle_order(item: Unstructured, cluster: Cluster) -> Order:
-    remediation = read_remediation(item, REMEDIATION)
+def power_cycle_order(item: Unstructured, cluster: Cluster, ours: Ours = POWER_CYCLE) -> Order:
+    remediation = read_remediation(item, ours.remediation)
     name = remediation.node[:NAME_MAX]
     node = cluster.nodes.get(name)
-    policy = read_policy(item.spec, name)
+    policy = ours.read(item.spec, name)
     if isinstance(policy, Policy):
         path = path_in(cluster, policy, name, item.namespace)
         path = _claimed_by_another(path, name, cluster) or path
@@ -58,8 +59,8 @@ def power_cycle_order(item: Unstructured, cluster: Cluster) -> Order:
         policy=policy,
         withdrawn=_withdrawn(item),
         is_over=_is_over(item),
-        is_held=FINALIZER in (item.metadata.finalizers or ()),
-        obstacle=None if node is not None else Obstacle(NODE_NOT_FOUND, f"there is no node {name}"),
+        is_held=ours.finalizer in (item.metadata.finalizers or ()),
+        obstacle=_unfit(name, node, policy),
         unless_ready=bool(remediation.owner),
         silent_since=read_moment(remediation.annotations.get(SILENT_SINCE, "")),
         lock_holder=medik8s.holder_of(remediation.owner) if remediation.owner else LOCK_HOLDER,
@@ -67,6 +68,13 @@ def power_cycle_order(item: Unstructured, cluster: Cluster) -> Order:
         host=host,
         knows_machine=machine is not None or policy.hand_over is HandOver.PERSON or _has_none(name, cluster),
     )
+
+
+def _unfit(name: str, node: Node | None, policy: Policy) -> Obstacle | None:
+    if node is None:
+        return Obstacle(NODE_NOT_FOUND, f"there is no node {name}")
+    why = why_distrusted(node) if policy.way.driver == AGENT else ""
+    return Obstacle(DISTRUSTED, why) if why else None
 
 
 def _claimed_by_another(path: PowerPath | Obstacle, name: str, cluster: Cluster) -> Obstacle | None:
@@ -127,19 +135,20 @@ def report_power_cycle(
         is_done = incident is None or incident.status.phase in (Phase.CLOSED, Phase.NEEDS_PERSON)
         return _let_go(item, order) if is_done else _report(item, order, incident, said, cluster)
     if not order.is_held:
-        return (_finalizers(item, order, (*(item.metadata.finalizers or ()), FINALIZER)),)
+        finalizer = BY_REMEDIATION[order.cause.kind].finalizer
+        return (_finalizers(item, order, (*(item.metadata.finalizers or ()), finalizer)),)
     return _report(item, order, incident, said, cluster)
 
 
 def _let_go(item: Unstructured, order: Order) -> tuple[Action, ...]:
-    known = item.metadata.finalizers or ()
-    others = tuple(one for one in known if one != FINALIZER)
-    return (_finalizers(item, order, others),) if FINALIZER in known else ()
+    known, ours = item.metadata.finalizers or (), BY_REMEDIATION[order.cause.kind].finalizer
+    others = tuple(one for one in known if one != ours)
+    return (_finalizers(item, order, others),) if ours in known else ()
 
 
 def _finalizers(item: Unstructured, order: Order, finalizers: tuple[str, ...]) -> SetFinalizers:
     return SetFinalizers(
-        target=target(read_remediation(item, REMEDIATION)),
+        target=order.cause,
         version=item.metadata.resource_version,
         finalizers=finalizers,
         node=order.name,
@@ -174,7 +183,7 @@ def _report(
     told = msgspec.to_builtins(after)
     return (
         ReportRemediation(
-            target=target(read_remediation(item, REMEDIATION)),
+            target=order.cause,
             version=item.metadata.resource_version,
             status={name: told.get(name) for name in _FIELDS},
             node=order.name,

@@ -3,6 +3,7 @@
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING
 
+from defib.decide.fencing.agents import is_by_agent, is_proved, is_still_silent, proof_by_agent
 from defib.model.incident import Confirmation, Grade, Phase, PowerReading, Proof
 from defib.model.power import Look, PowerState
 
@@ -26,7 +27,12 @@ def proof_of(case: "Case") -> Proof | None:
 
 
 def is_still_off(case: "Case") -> bool:
-    """Whether this very process has read it as off a moment ago. Other proofs cannot be looked at once more."""
+    """Whether this very process has read it as off a moment ago, or hears nothing of a node that took itself down.
+
+    Other proofs cannot be looked at once more.
+    """
+    if is_proved(case):
+        return is_still_silent(case)
     looks = _telling(case)
     is_fresh = bool(looks) and looks[-1].reading.at >= case.cluster.now - OFF_IS_FRESH
     return not _is_by_power(case) or (is_fresh and is_borne_out(case))
@@ -75,6 +81,8 @@ def _by_power(case: "Case") -> Proof | None:
 
 
 def _by_time(case: "Case") -> Proof | None:
+    if is_by_agent(case):
+        return proof_by_agent(case)
     sent = case.was_sent(PowerState.OFF)
     if case.can_read or sent is None or case.cluster.now < sent + UNREADABLE_WAIT or not case.is_silent_since(sent):
         return None

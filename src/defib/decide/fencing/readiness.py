@@ -1,7 +1,7 @@
 """Whether the machines could be fenced if they had to be, found out before they fail.
 
-Covered is every node that a NodeHealthCheck selects which uses a PowerCycleRemediationTemplate. Each is tried once in a
-while: its credentials work, its power can be read. Trying changes nothing, so neither the brake nor doubt hold it back.
+Covered is every node that a NodeHealthCheck selects which uses a template of ours that fences. Each is tried once in a
+while: its credentials work, its power can be read; or its agent lives and has armed a watchdog. Trying changes nothing, so neither the brake nor doubt hold it back.
 
 A cluster of thousands is mostly as it was a moment ago, and so is this: `before` holds what was concluded, and only what
 has changed since is looked at again. What came of earlier tries is remembered there too.
@@ -13,22 +13,20 @@ from heapq import heapify, heappop, heappush
 
 import msgspec
 
+from defib.decide.fencing.coverage import NOBODY, Coverage, carried, coverage_of, key_of, stale, uses_in
 from defib.decide.fencing.covered import Covered, Machine, answered, begin, failed, machine_of, sharers_of, told_shared
-from defib.decide.fencing.fence_status import INVALID, Summary, by_node, changes_answer, report, sum_up
+from defib.decide.fencing.fence_status import INVALID, by_node, changes_answer, report, sum_up
 from defib.decide.fencing.order import Obstacle
+from defib.decide.fencing.ours import BY_TEMPLATE, OURS, Ours
 from defib.decide.fencing.paths import NO_WAY, path_in
-from defib.decide.fencing.policy import read_policy
 from defib.decide.plan import Plan
 from defib.decide.rules import Rules
 from defib.model.action import Action, CheckPower, ReportRemediation
 from defib.model.cluster import Cluster, Served
-from defib.model.fence_readiness import read_fence_status
-from defib.model.health_check import Check
 from defib.model.incident import NodeIncident
 from defib.model.meta import Unstructured
 from defib.model.node import Node
 from defib.model.power import FenceCheck, PowerPath
-from defib.model.power_cycle import TEMPLATE, Policy, template_spec
 
 SHARED = "SharedPowerPath"
 AT_ONCE = 16
@@ -36,24 +34,9 @@ TOLD_PAUSE = timedelta(seconds=5)  # a status whose answer stays the same is not
 PUT_OFF = timedelta(seconds=15)
 FAILURES_COUNT = 3  # so often in a row may a try fail on our own side before that is said of the node
 FEW = 64
-NOBODY: frozenset[str] = frozenset()
 
 Due = tuple[datetime, str, str]  # when, by which template, which node
 User = tuple[str, str]  # of a machine: a template and a node
-
-
-class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """One template and its nodes."""
-
-    item: Unstructured
-    policy: Policy
-    problems: tuple[str, ...] = ()
-    is_used: bool = False
-    nodes: frozenset[str] = NOBODY
-    covered: Mapping[str, Covered] = {}
-    summary: Summary = Summary(is_used=False)
-    is_told: bool = False  # the status says all that there is to say
-    told_at: datetime | None = None
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -93,28 +76,18 @@ def why_shared(readiness: Readiness, node: str, path: PowerPath | Obstacle) -> O
 
 
 def plan_readiness(cluster: Cluster, rules: Rules, plan: Plan, before: Readiness = NOTHING) -> Readiness:
-    served = cluster.kinds.get(TEMPLATE)
-    if not isinstance(served, Served):
+    if not any(isinstance(cluster.kinds.get(kind), Served) for kind in BY_TEMPLATE):
         return NOTHING
     this = _Pass(cluster, rules, before)
-    this.cover(cluster.all_of(served.collection, Unstructured), _uses(plan))
+    templates = {
+        key_of(ours.template, item.key): (ours, item) for ours in OURS for item in cluster.every(ours.template)
+    }
+    this.cover(templates, uses_in(plan))
     this.hear()
     this.hurry(plan.asked_after)
     this.ask()
     this.tell()
     return this.conclude()
-
-
-def _uses(plan: Plan) -> dict[str, frozenset[str]]:
-    """By template, the nodes for which it would be used."""
-    found: dict[str, frozenset[str]] = {}
-    for one in plan.checks.values():
-        check, census = one.known.check, one.census
-        if not isinstance(check, Check) or census is None:
-            continue
-        for key in {step.template.key for step in check.steps if step.template.kind == TEMPLATE}:
-            found[key] = found[key] | census.selected if key in found else census.selected
-    return found
 
 
 class _Pass:
@@ -140,17 +113,17 @@ class _Pass:
 
     # Which nodes, and the way to their power
 
-    def cover(self, templates: Mapping[str, Unstructured], uses: Mapping[str, frozenset[str]]) -> None:
+    def cover(self, templates: Mapping[str, tuple[Ours, Unstructured]], uses: Mapping[str, frozenset[str]]) -> None:
         changed = _changed(self._before.nodes, self._cluster.nodes) if uses else NOBODY
-        for key, item in templates.items():
+        for key, (ours, item) in templates.items():
             was = self._before.coverages.get(key)
-            now = self._coverages[key] = _coverage(item, uses.get(key), was)
+            now = self._coverages[key] = coverage_of(ours, item, uses.get(key), was)
             if was is None or now.policy is not was.policy or now.is_used != was.is_used:
                 self._visible.add(key)
-            stale = _stale(now, was, changed)
-            carried = _carried(item) if stale else {}
-            for name in sorted(stale):
-                self._look(key, name, carried.get(name) or Covered(node=name, path=Obstacle(NO_WAY, "")))
+            moved = stale(now, was, changed)
+            known = carried(item) if moved else {}
+            for name in sorted(moved):
+                self._look(key, name, known.get(name) or Covered(node=name, path=Obstacle(NO_WAY, "")))
         for key in self._before.coverages.keys() - templates.keys():
             self._visible.add(key)
             for one in self._before.coverages[key].covered.values():
@@ -273,7 +246,7 @@ class _Pass:
                 self._coverages[key] = self._told(coverage)
 
     def _told(self, coverage: Coverage) -> Coverage:
-        wanted = report(coverage.item, coverage.summary, self._now)
+        wanted = report(coverage.ours.template, coverage.item, coverage.summary, self._now)
         if wanted is None:
             return msgspec.structs.replace(coverage, is_told=True)
         next_at = (coverage.told_at or self._now - TOLD_PAUSE) + TOLD_PAUSE
@@ -340,37 +313,6 @@ def _changed(before: Mapping[str, Node], after: Mapping[str, Node]) -> frozenset
         return NOBODY
     known = before.get
     return frozenset([name for name, node in after.items() if known(name) is not node])
-
-
-def _coverage(item: Unstructured, nodes: frozenset[str] | None, was: Coverage | None) -> Coverage:
-    """What a template says is read again only when it says something else; its status, which we write, is no part of that."""
-    is_used, nodes = nodes is not None, nodes or NOBODY
-    if was is not None and was.item is item and was.nodes is nodes and was.is_used == is_used:
-        return was
-    if was is not None and _says(was.item) == _says(item):
-        return msgspec.structs.replace(was, item=item, nodes=nodes, is_used=is_used, is_told=False)
-    read = read_policy(template_spec(item))
-    policy, problems = (read, ()) if isinstance(read, Policy) else (Policy(), read)
-    known = was.covered if was is not None else {}
-    return Coverage(item=item, policy=policy, problems=problems, is_used=is_used, nodes=nodes, covered=known)
-
-
-def _says(item: Unstructured) -> tuple[str, int]:
-    return item.uid, item.metadata.generation
-
-
-def _stale(now: Coverage, was: Coverage | None, changed: frozenset[str]) -> frozenset[str]:
-    """The nodes to look at: all, if the template says something else; or those that came, went or changed."""
-    if was is None or now.policy is not was.policy:
-        return now.nodes | (was.nodes if was is not None else NOBODY)
-    moved = NOBODY if now.nodes is was.nodes else now.nodes ^ was.nodes
-    return moved | (changed & now.nodes) if changed else moved
-
-
-def _carried(item: Unstructured) -> dict[str, Covered]:
-    """What the status says of nodes that could not be fenced: as we said it before a restart, with its time."""
-    said = read_fence_status(item).not_ready or ()
-    return {one.node: Covered(node=one.node, path=Obstacle(NO_WAY, ""), why=one.why, since=one.since) for one in said}
 
 
 def _action(known: Covered, asked: Asked) -> CheckPower:

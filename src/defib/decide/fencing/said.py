@@ -4,6 +4,16 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from types import MappingProxyType
 
+from defib.decide.fencing.agents import (
+    has_outlived,
+    heard_by,
+    is_by_agent,
+    is_proved,
+    is_silent,
+    is_still_silent,
+    ordered,
+    safe_time_of,
+)
 from defib.decide.fencing.case import Case
 from defib.decide.fencing.order import Obstacle
 from defib.decide.fencing.proofs import is_borne_out, is_still_off
@@ -11,10 +21,15 @@ from defib.model.duration import say
 from defib.model.incident import Grade, Outcome, Phase
 from defib.model.power import PowerState
 
+NEVER_REBOOTED = "NeverRebooted"
+OUTLIVED = "it reports, with the same boot ID, after it had to be dead: its watchdog did not fire"
+ADVICE = "whatever was freed may run twice: reboot it now, then find out why its watchdog failed"
 SLOW = timedelta(seconds=10)  # so long a machine may take to go off before that is worth a word
 
 
 def said(case: Case) -> Obstacle:
+    if has_outlived(case):
+        return Obstacle(NEVER_REBOOTED, f"{OUTLIVED}; {ADVICE}")
     return _SAID[case.status.phase](case)
 
 
@@ -43,14 +58,33 @@ def _powering_off(case: Case) -> Obstacle:
         return Obstacle("PowerContradicted", "its power is read as off, but its heartbeats go on: this is no proof")
     if trouble := _trouble(case):
         return trouble
+    if is_by_agent(case):
+        return _taking_itself_down(case)
     sent = case.was_sent(PowerState.OFF)
     if sent is not None and case.reads is PowerState.ON and case.cluster.now > case.since + SLOW:
         return Obstacle("StillOn", "it was told to switch off, and its power is still read as on")
     return Obstacle("PoweringOff", "it is told to switch off, and its power is read until it is off")
 
 
+def _taking_itself_down(case: Case) -> Obstacle:
+    agent, time = ordered(case), safe_time_of(case)
+    if agent is None or time is None:
+        return Obstacle("Ordering", "its agent is ordered to take the node down")
+    told = f"it takes itself down, and is dead after {time}"
+    if agent.ordered_seconds < time.seconds:
+        return Obstacle("TakingItselfDown", told)
+    if not is_silent(case, agent):
+        return Obstacle("StillHeard", f"{told}; that time is over, and its agent or its kubelet is still heard")
+    return Obstacle(
+        "TooFewHeard", f"{told}; that time is over, and {heard_by(case, time)}: it may be us who are cut off"
+    )
+
+
 def _doubted(case: Case) -> Obstacle | None:
     """Why nothing is freed, though it stands written that it was proved to be down."""
+    if is_proved(case):
+        silent = is_still_silent(case)
+        return None if silent else Obstacle("HearingAgents", "it is made sure once more that nobody hears of it")
     trouble = None if is_still_off(case) else _trouble(case)
     if trouble is not None or is_borne_out(case):
         return trouble

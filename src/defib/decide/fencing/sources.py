@@ -18,6 +18,7 @@ from defib.decide.fencing.kinds import (
 from defib.decide.fencing.machine_annotation import loose_ends, machine_orders
 from defib.decide.fencing.metal3_remediations import metal3_order, report_metal3
 from defib.decide.fencing.order import Obstacle, Order, Report
+from defib.decide.fencing.ours import OURS
 from defib.decide.fencing.power_cycles import power_cycle_order, report_power_cycle
 from defib.decide.rules import Rules
 from defib.model import medik8s
@@ -28,7 +29,7 @@ from defib.model.incident import Grade, NodeIncident
 from defib.model.meta import Unstructured
 from defib.model.metal3 import HOST
 from defib.model.pod_failover import REMEDIATION as POD_FAILOVER
-from defib.model.power_cycle import LOCK_HOLDER, REMEDIATION, HandOver
+from defib.model.power_cycle import LOCK_HOLDER, HandOver
 
 MACHINE_ANNOTATION, METAL3_REMEDIATION = "machine-annotation", "metal3-remediation"  # as the setting calls them
 
@@ -65,9 +66,10 @@ def _with_word(order: Order) -> Order:
 
 
 def _to_be_switched(cluster: Cluster, rules: Rules) -> Iterator[tuple[Order, Report]]:
-    for item in cluster.every(REMEDIATION):
-        order = power_cycle_order(item, cluster)
-        yield order, _reporter(item, order, cluster)
+    for ours in OURS:
+        for item in cluster.every(ours.remediation):
+            order = power_cycle_order(item, cluster, ours)
+            yield order, _reporter(item, order, cluster)
     if MACHINE_ANNOTATION in rules.serves:
         for order in machine_orders(cluster):
             yield order, _silent

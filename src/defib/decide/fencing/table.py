@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from defib.decide.fencing.agents import has_started_anew, is_by_agent, is_exposed, is_proved
 from defib.decide.fencing.case import Case
 from defib.decide.fencing.order import cause_of
 from defib.decide.fencing.proofs import is_borne_out, is_disproved
@@ -53,6 +54,8 @@ def _can_be_replaced(case: Case) -> bool:
 
 def _is_over_with(case: Case) -> bool:
     """Nothing has to be undone: it was never switched, or it is on again, and its node is as it was."""
+    if is_proved(case) and case.node is not None:  # it is waited for, to see whether it is another boot
+        return False
     return case.is_clean and (not case.was_commanded or case.is_on)
 
 
@@ -134,6 +137,12 @@ _NOT_BORNE_OUT = tuple(
     (to, f"{name}; its power could not be read once more", _and_in_doubt(when), _with_no_proof(also))
     for to, name, when, also in _FAILED
 )
+_NEVER_REBOOTED = (
+    Phase.NEEDS_PERSON,
+    "the same boot reports after it had to be dead",
+    is_exposed,
+    lambda _: {"proof": None},
+)
 _WITHDRAWN = (Phase.CANCELLING, "it is not wanted any more", _withdrawn, _nothing)
 _BY_HAND = (Phase.NEEDS_PERSON, "only a person can switch this machine", lambda case: case.is_by_hand, _nothing)
 _BACK = (Phase.RESTORING, "the node is back", lambda case: case.is_back, _nothing)
@@ -188,13 +197,17 @@ TRANSITIONS: tuple[Row, ...] = (
     ),
     *_from(
         Phase.POWERING_OFF,
+        _NEVER_REBOOTED,
         _WITHDRAWN,
         (Phase.FREEING, "it is proved to be down", lambda case: case.proof is not None, _proved),
+        (Phase.RESTORING, "the node is back", lambda case: is_by_agent(case) and case.is_back, _nothing),
+        (Phase.POWERING_ON, "the node has started anew", has_started_anew, _nothing),
         _BY_HAND,
         *_FAILED,
     ),
     *_from(
         Phase.FREEING,
+        _NEVER_REBOOTED,
         (
             Phase.CANCELLING,
             "it is not wanted any more",
@@ -210,6 +223,7 @@ TRANSITIONS: tuple[Row, ...] = (
     ),
     *_from(
         Phase.POWERING_ON,
+        _NEVER_REBOOTED,
         (
             Phase.RESTORING,
             "the node is back",
@@ -220,7 +234,7 @@ TRANSITIONS: tuple[Row, ...] = (
         _BY_HAND,
         *_FAILED,
     ),
-    *_from(Phase.RETURNING, _BACK, _WITHDRAWN, *_FAILED),
+    *_from(Phase.RETURNING, _NEVER_REBOOTED, _BACK, _WITHDRAWN, *_FAILED),
     *_from(
         Phase.RESTORING,
         (
@@ -239,6 +253,7 @@ TRANSITIONS: tuple[Row, ...] = (
     ),
     *_from(
         Phase.CANCELLING,
+        _NEVER_REBOOTED,
         _BACK_FOR_GOOD,
         (Phase.CLOSED, "nothing of ours is left", _is_over_with, _closed(Outcome.CANCELLED)),
         _BY_HAND,

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from defib.decide.fencing.agents import is_by_agent, needs_agents, next_list
 from defib.decide.fencing.case import OFF_IS_OVER, Case
 from defib.decide.fencing.proofs import UNREADABLE_WAIT, is_still_off
 from defib.decide.fencing.work import next_command, next_reading
@@ -23,11 +24,13 @@ def wake_at(case: Case) -> datetime | None:
         Phase.CANCELLING: PowerState.ON,
         Phase.NEEDS_PERSON: PowerState.ON,
     }.get(phase)
-    is_doubted = phase is Phase.FREEING and not is_still_off(case)
+    is_doubted = phase is Phase.FREEING and not is_still_off(case) and not is_by_agent(case)
     if phase is Phase.LOOKING or power is not None or is_doubted:
         moments.append(next_reading(case))
     if power is not None:
         moments.append(next_command(case, power))
+    if needs_agents(case.incident):
+        moments.append(next_list(case.cluster))
     if not case.can_read and (sent := case.was_sent(PowerState.OFF)):
         moments.append(sent + UNREADABLE_WAIT)
     if phase is Phase.FREEING:

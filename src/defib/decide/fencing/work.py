@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from defib.decide.fencing.agents import expose, is_by_agent, lacks_order
 from defib.decide.fencing.case import Case
 from defib.decide.fencing.lost import is_untold
 from defib.decide.fencing.proofs import is_still_off
@@ -44,7 +45,8 @@ _OF_HOST = timedelta(seconds=10)  # it is looked at for longer than the baremeta
 
 
 def work(case: Case) -> tuple[Action, ...]:
-    return _WORK[case.status.phase](case)
+    """What shows that a death was no death comes first: nothing may be done by it any more."""
+    return expose(case) or _WORK[case.status.phase](case)
 
 
 def target(incident: NodeIncident) -> Target:
@@ -66,7 +68,7 @@ def next_reading(case: Case) -> datetime:
 
 def next_command(case: Case, power: PowerState) -> datetime:
     sent = case.was_sent(power)
-    if sent is None:
+    if sent is None or (is_by_agent(case) and power is PowerState.OFF and lacks_order(case, sent)):
         return case.cluster.now
     # Where nothing can be read, nobody knows that it had no effect; and what waits for its effect would wait anew.
     seldom = case.status.phase is Phase.NEEDS_PERSON or not case.can_read
@@ -123,7 +125,7 @@ def _freeing(case: Case) -> tuple[Action, ...]:
     if not case.order.node or case.status.proof is None or case.hold() is not None:
         return ()
     if not is_still_off(case):
-        return _looking(case)
+        return () if is_by_agent(case) else _looking(case)
     incident = target(case.incident)
     if not case.is_told and case.node is not None:
         node, uid, saved = case.node.name, case.node.uid, case.status.saved

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from defib.model.self_fence import FAILURES_MIN, PEERS_EVERY, Pace, Report
+from defib.model.self_fence import FAILURES_MIN, PEERS_EVERY, Report
 
 
 class Witness(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,13 +47,8 @@ def is_heard(witness: Witness, safe_seconds: float) -> bool:
     return (
         report is not None
         and report.pace.failures >= FAILURES_MIN
-        and witness.silent_seconds <= recent_seconds(report.pace)
+        and witness.silent_seconds <= report.pace.recent_seconds
         and report.answered >= report.sequence - 1
         and report.steady_seconds >= safe_seconds
         and witness.known_seconds >= 2 * PEERS_EVERY * report.pace.interval_seconds
     )
-
-
-def recent_seconds(pace: Pace) -> float:
-    """One request is missing where the list of peers was read instead."""
-    return 2 * pace.interval_seconds + pace.request_seconds

@@ -115,6 +115,7 @@ export class Panel {
       h("header", null, h("h3", null, "Machine"), h("span", { class: "pill", "data-mood": incident.outcome ? "good" : "busy" }, spaced(incident.outcome || incident.phase))),
       incident.message ? h("p", { class: "saying" }, incident.message) : null,
       h("p", { class: "faint" }, incident.cause, incident.attempt > 1 ? ` · attempt ${incident.attempt}` : null, incident.proof ? ` · proof of ${incident.proof}` : null),
+      safeTime(incident.safeTime),
       timeline(incident.timeline ?? [], incident.outcome ? incident.since : null));
   }
 
@@ -129,6 +130,7 @@ export class Panel {
         ["Unhealthy since", told.unhealthySince && moment(told.unhealthySince)], ["Took", told.closed && length(told.seconds)], ["Written by", told.by], ["Proof", told.proof],
       ]),
       told.message ? h("p", { class: "saying" }, told.message) : null,
+      safeTime(told.safeTime),
       notes("Evidence", told.evidence),
       h("h3", null, "Timeline"),
       timeline(told.timeline ?? [], told.closed),
@@ -136,6 +138,17 @@ export class Panel {
     ];
   }
 }
+
+// After how long a node is dead that takes itself down: a sum, with its parts.
+function safeTime(time) {
+  if (!time) return null;
+  const parts = time.parts ?? [];
+  return h("details", { "data-key": "safe time", open: true },
+    h("summary", null, `Dead after ${seconds(time.seconds)}`),
+    h("ul", { class: "notes" }, parts.map((part) => h("li", null, h("b", null, `${seconds(part.seconds)} ${part.name}`), part.why ? `: ${part.why}` : null))));
+}
+
+const seconds = (count) => `${Math.round(count * 10) / 10} s`;
 
 function decode(name) {
   try { return decodeURIComponent(name); } catch { return name; }

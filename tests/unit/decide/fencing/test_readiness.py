@@ -254,7 +254,10 @@ def test_an_unchanged_pass_shares_what_it_knew_and_changes_nothing() -> None:
     assert again.ready is before.ready
     assert again.machines is before.machines
     assert again.queue is before.queue
-    assert again.coverages["ns/pcr"] is before.coverages["ns/pcr"]
+    assert (
+        again.coverages["PowerCycleRemediationTemplate ns/pcr"]
+        is before.coverages["PowerCycleRemediationTemplate ns/pcr"]
+    )
 
 
 def test_a_plan_from_scratch_sees_the_same_as_one_that_remembers() -> None:
@@ -263,7 +266,10 @@ def test_a_plan_from_scratch_sees_the_same_as_one_that_remembers() -> None:
     fresh = plan_readiness(hall.look(), Rules(fence_check_pause=PAUSE), hall.plan)
     known = hall.last
     assert fresh.machines == known.machines
-    assert fresh.coverages["ns/pcr"].covered.keys() == known.coverages["ns/pcr"].covered.keys()
+    assert (
+        fresh.coverages["PowerCycleRemediationTemplate ns/pcr"].covered.keys()
+        == known.coverages["PowerCycleRemediationTemplate ns/pcr"].covered.keys()
+    )
     assert {name for name, ready in fresh.ready.items() if not ready} == {"n2", "n3"}
 
 
