@@ -27,6 +27,7 @@ COLLECTIONS = {
     pod_failover.REMEDIATION: "failovers",
     power_cycle.REMEDIATION: "cycles",
     self_fencing.REMEDIATION: "self-fences",
+    self_fencing.TEMPLATE: "self-fence-templates",
 }
 
 change = msgspec.structs.replace

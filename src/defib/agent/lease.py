@@ -16,6 +16,7 @@ from defib.forms import PORT_MAX
 from defib.kube.client import Client, Merge, Scope
 from defib.kube.errors import KubeError, NotFound
 from defib.kube.kinds import LEASES, NODES
+from defib.model.leftover import BY_US, MANAGED_BY
 from defib.model.node import ZONE_LABEL, Lease
 from defib.model.self_fence import (
     LABEL,
@@ -85,7 +86,7 @@ class Leases:
 
 def _body(report: Report, node: str, now: datetime) -> dict[str, Any]:
     return {
-        "metadata": {"labels": {LABEL: LABEL_VALUE}, "annotations": {REPORT: text_of(report)}},
+        "metadata": {"labels": {LABEL: LABEL_VALUE, MANAGED_BY: BY_US}, "annotations": {REPORT: text_of(report)}},
         "spec": {
             "holderIdentity": node,
             "leaseDurationSeconds": round(report.pace.patience_seconds),

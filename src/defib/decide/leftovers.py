@@ -33,10 +33,13 @@ from defib.model.incident import INCIDENTS
 from defib.model.leftover import BY_US, MANAGED_BY, MEMBER_PREFIX, DropMember, LetHostGo, ReadMembers, TakeTaintOff
 from defib.model.metal3 import HOST, KEPT_OFF_BY
 from defib.model.moment import read_moment
-from defib.model.node import TAINTED_BY_US, Node
+from defib.model.node import TAINTED_BY_US, Lease, Node
 from defib.model.power import METAL3
 from defib.model.power_cycle import template_spec
 from defib.model.remediation import Remediation, read_remediation
+from defib.model.self_fence import LABEL as AGENT
+from defib.model.self_fence import LABEL_VALUE as AGENT_VALUE
+from defib.model.self_fence import node_of
 
 AT_ONCE = 20
 NODES_SEARCHED = timedelta(minutes=1)  # there may be thousands, and nothing here is in a hurry
@@ -281,13 +284,13 @@ def _orphans(kind: KindRef, cluster: Cluster) -> Iterator[Remediation]:
             yield read_remediation(item, kind)
 
 
-# Replicas that are gone.
+# Replicas that are gone, and agents of nodes that are.
 
 
 def _members(cluster: Cluster) -> Iterator[_Found]:
-    """A replica that is alive renews its Lease: no version of it stays. Whose clock is how far off does not matter."""
+    """Whoever is alive renews its Lease: no version of it stays. Whose clock is how far off does not matter."""
     for lease in cluster.members.leases if cluster.members is not None else ():
-        if not lease.name.startswith(MEMBER_PREFIX) or lease.labels.get(MANAGED_BY) != BY_US:
+        if not _is_leavable(lease, cluster) or lease.labels.get(MANAGED_BY) != BY_US:
             continue
         meta = lease.metadata
         action = DropMember(namespace=meta.namespace, name=meta.name, uid=meta.uid, version=meta.resource_version)
@@ -295,9 +298,19 @@ def _members(cluster: Cluster) -> Iterator[_Found]:
         yield _Found(key=f"member {meta.uid} {meta.resource_version}", action=action, at_least=at_least)
 
 
+def _is_leavable(lease: Lease, cluster: Cluster) -> bool:
+    """The agent of a node that is merely dead counts among those that must be heard."""
+    is_of_agent = lease.labels.get(AGENT) == AGENT_VALUE
+    return lease.name.startswith(MEMBER_PREFIX) or (is_of_agent and node_of(lease) not in cluster.nodes)
+
+
+def _are_there(cluster: Cluster, rules: Rules) -> bool:
+    return rules.has_members or any(True for _ in cluster.every(self_fencing.TEMPLATE))
+
+
 def _reads(cluster: Cluster, rules: Rules) -> tuple[ReadMembers, ...]:
     seen = cluster.members
-    if not rules.has_members or (seen is not None and cluster.now < seen.at + _read_pause(rules)):
+    if not _are_there(cluster, rules) or (seen is not None and cluster.now < seen.at + _read_pause(rules)):
         return ()
     return (ReadMembers(namespace=rules.namespace, after=seen.at if seen is not None else None),)
 
@@ -309,6 +322,6 @@ def _read_pause(rules: Rules) -> timedelta:
 def _next_look(cluster: Cluster, rules: Rules, search: _Search) -> datetime | None:
     """What nobody tells us of by a watch is looked for again at these."""
     moments = [search.at + _search_pause(rules)] if search.nodes is not cluster.nodes else []
-    if rules.has_members and cluster.members is not None:
+    if _are_there(cluster, rules) and cluster.members is not None:
         moments.append(cluster.members.at + _read_pause(rules))
     return min((moment for moment in moments if moment > cluster.now), default=None)

@@ -2,19 +2,22 @@
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from defib.decide.leftovers import AT_ONCE, kind_of
 from defib.decide.rules import Rules
-from defib.model import medik8s, pod_failover, power_cycle
+from defib.model import medik8s, pod_failover, power_cycle, self_fencing
 from defib.model.action import ClearNodeAnnotation, EndRemediation
 from defib.model.cluster import HEARTBEAT_NAMESPACE, Missing, Unread
 from defib.model.failure import Failure
 from defib.model.incident import INCIDENTS, Phase
 from defib.model.leftover import DropMember, LetHostGo, ReadMembers, TakeTaintOff
-from defib.model.meta import Meta
+from defib.model.meta import Meta, Unstructured
 from defib.model.metal3 import HOST
 from defib.model.node import TAINTED_BY_US, Lease, LeaseSpec, Node
+from defib.model.self_fence import LABEL as AGENT
+from defib.model.self_fence import LABEL_VALUE as AGENT_VALUE
 from defib.telemetry.catalogue import LEFTOVER_KINDS
 from tests.builders import HOUR, MINUTE, SECOND, T0, a_node
 from tests.leftover_world import (
@@ -377,3 +380,34 @@ def test_a_marked_node_that_is_gone_has_nothing_left() -> None:
     gone: dict[str, Node] = {}
     watch.nodes = gone
     assert watch.collected(SECOND) == []
+
+
+# Agents
+
+
+def an_agent(node: str, *, version: str = "1") -> Lease:
+    lease = a_member(f"defib-agent-{node}", version=version)
+    labels = lease.metadata.labels | {AGENT: AGENT_VALUE}
+    return msgspec.structs.replace(lease, metadata=msgspec.structs.replace(lease.metadata, labels=labels))
+
+
+def test_the_lease_of_an_agent_is_dropped_when_its_node_was_removed_for_good() -> None:
+    """One that stays counts for ever among those that must be heard."""
+    watch = Watch(a_node("n1"), rules=SHARED)
+    watch.members = (an_agent("n1"), an_agent("n2"))
+    assert wait(watch, AGE) == ["drop defib-agent-n2"]
+
+
+def test_an_agent_that_renews_keeps_its_lease_whatever_became_of_its_node() -> None:
+    watch = Watch(rules=SHARED)
+    for minute in range(60):
+        watch.members = (an_agent("n2", version=str(minute)),)
+        assert watch.collected(minute * MINUTE) == []
+
+
+def test_leases_are_read_too_where_nodes_take_themselves_down() -> None:
+    watch = Watch()
+    watch.fields = {"members": None}
+    assert watch.look(timedelta()).actions == ()
+    watch.put(self_fencing.TEMPLATE, Unstructured(metadata=Meta(name="t", namespace="ns", uid="t")))
+    assert watch.look(timedelta()).actions == (ReadMembers(namespace="defib-system"),)
