@@ -26,6 +26,7 @@ WATCHDOG_SECONDS = 6.0
 PACE = ("--interval=2s", "--request-timeout=2s", "--failures=3", "--peer-time=8s")
 PORT = 9640
 USER = "agents"
+NOBODY = 2**22  # no process has this number
 START_SECONDS = 180.0  # five processes, and whatever else the machine has to do
 RIGHTS = [
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "list", "create", "patch"]},
@@ -39,25 +40,31 @@ BINDINGS = unstructured(
 
 
 class NodeProcess:
-    """A node is a process group. It dies when its watchdog fires; the agent is one of its processes."""
+    """A node is a process group. It dies when its watchdog fires; the agent is one of its processes.
 
-    def __init__(self, name: str, folder: Path) -> None:
+    A watchdog that is broken says that it counts, and never fires.
+    """
+
+    def __init__(self, name: str, folder: Path, *, boot_id: str = "", is_broken: bool = False) -> None:
         self.name = name
         self.folder = folder
         self.body = subprocess.Popen(["sleep", "3600"], process_group=0)
         self.socket = folder / "watchdog.sock"
         self.fired = folder / "fired"
-        command = (sys.executable, "-m", "testbed.watchdog", self.socket, str(WATCHDOG_SECONDS), str(self.body.pid))
+        doomed = NOBODY if is_broken else self.body.pid
+        command = (sys.executable, "-m", "testbed.watchdog", self.socket, str(WATCHDOG_SECONDS), str(doomed))
         self._watchdog = subprocess.Popen([*command, self.fired], start_new_session=True)
         self.agent: subprocess.Popen[bytes] | None = None
-        self.boot_id = f"boot-of-{name}"
+        self.boot_id = boot_id or f"boot-of-{name}"
 
-    def start_agent(self, network: Network, kubeconfig: Path, tls: Path, namespace: str) -> None:
+    def start_agent(
+        self, network: Network, kubeconfig: Path, tls: Path, namespace: str, pace: tuple[str, ...] = PACE
+    ) -> None:
         """The kernel's number of the boot is that of the whole machine: the node sees one of its own instead."""
         boot = self.folder / "boot"
         boot.write_text(self.boot_id)
         agent = (
-            *(sys.executable, "-m", "defib", "agent", f"--node={self.name}", f"--namespace={namespace}", *PACE),
+            *(sys.executable, "-m", "defib", "agent", f"--node={self.name}", f"--namespace={namespace}", *pace),
             *(f"--address={network.address(self.name)}:{PORT}", f"--watchdog=unix:{self.socket}", f"--tls={tls}"),
             *(f"--kubeconfig={kubeconfig}", "--log-format=json"),
         )
@@ -144,6 +151,10 @@ async def prepare(client: Client) -> None:
     """What all fleets on one control plane share: Node objects, and the rights of an agent."""
     for name, zone in ZONES.items():
         await client.create(NODES, {"metadata": {"name": name, "labels": {ZONE_LABEL: zone}}})
+    await allow_agents(client)
+
+
+async def allow_agents(client: Client) -> None:
     await client.create(CLUSTER_ROLES, {"metadata": {"name": USER}, "rules": RIGHTS})
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": USER}
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}

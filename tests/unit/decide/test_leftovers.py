@@ -387,7 +387,7 @@ def test_a_marked_node_that_is_gone_has_nothing_left() -> None:
 
 def an_agent(node: str, *, version: str = "1") -> Lease:
     lease = a_member(f"defib-agent-{node}", version=version)
-    labels = lease.metadata.labels | {AGENT: AGENT_VALUE}
+    labels = {**lease.labels, AGENT: AGENT_VALUE}
     return msgspec.structs.replace(lease, metadata=msgspec.structs.replace(lease.metadata, labels=labels))
 
 

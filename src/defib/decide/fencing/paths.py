@@ -6,10 +6,12 @@ from defib.decide.fencing.order import Obstacle
 from defib.model.cluster import Cluster, Missing
 from defib.model.metal3 import HOST, host_in, why_no_way
 from defib.model.node import Node
-from defib.model.power import METAL3, PowerPath
+from defib.model.power import AGENT, METAL3, PowerPath
 from defib.model.power_cycle import Policy, Way
+from defib.model.self_fencing import why_distrusted
 
 NO_WAY = "NoPowerPath"
+DISTRUSTED = "Distrusted"
 METAL3_KEY = "key"  # of the options: under which annotation a Metal3 host is asked to stay off
 OUR_KEY = "reboot.metal3.io/defib"
 
@@ -51,8 +53,11 @@ def path_for(policy: Policy, name: str, node: Node | None, namespace: str) -> Po
 
 
 def path_in(cluster: Cluster, policy: Policy, name: str, namespace: str) -> PowerPath | Obstacle:
-    """The same for a node by its name, where the hosts of Metal3 may be none of our business."""
-    path, hosts = path_for(policy, name, cluster.nodes.get(name), namespace), cluster.kinds.get(HOST)
+    """The same for a node by its name, where the hosts of Metal3 may be none of our business, or its agent not believed."""
+    node, hosts = cluster.nodes.get(name), cluster.kinds.get(HOST)
+    path = path_for(policy, name, node, namespace)
+    if isinstance(path, PowerPath) and path.driver == AGENT and node is not None and (why := why_distrusted(node)):
+        return Obstacle(DISTRUSTED, why)
     is_by_host = isinstance(path, PowerPath) and path.driver == METAL3
     return Obstacle(NO_WAY, hosts.why) if is_by_host and isinstance(hosts, Missing) and hosts.is_off else path
 

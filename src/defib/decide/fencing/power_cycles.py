@@ -19,8 +19,7 @@ from defib.model.health_check import StatusCondition
 from defib.model.incident import NodeIncident, Outcome, Phase
 from defib.model.meta import Unstructured
 from defib.model.moment import read_moment
-from defib.model.node import Node
-from defib.model.power import AGENT, METAL3, PowerPath
+from defib.model.power import METAL3, PowerPath
 from defib.model.power_cycle import (
     LOCK_HOLDER,
     HandOver,
@@ -29,12 +28,10 @@ from defib.model.power_cycle import (
     read_power_cycle_status,
 )
 from defib.model.remediation import SILENT_SINCE, read_remediation
-from defib.model.self_fencing import why_distrusted
 
 PROCESSING = "Processing"
 INVALID = "InvalidSpec"
 NODE_NOT_FOUND = "NodeNotFound"
-DISTRUSTED = "Distrusted"
 NAME_MAX = 253
 
 _FIELDS = tuple(field.encode_name for field in msgspec.structs.fields(PowerCycleStatus))
@@ -60,7 +57,7 @@ def power_cycle_order(item: Unstructured, cluster: Cluster, ours: Ours = POWER_C
         withdrawn=_withdrawn(item),
         is_over=_is_over(item),
         is_held=ours.finalizer in (item.metadata.finalizers or ()),
-        obstacle=_unfit(name, node, policy),
+        obstacle=None if node is not None else Obstacle(NODE_NOT_FOUND, f"there is no node {name}"),
         unless_ready=bool(remediation.owner),
         silent_since=read_moment(remediation.annotations.get(SILENT_SINCE, "")),
         lock_holder=medik8s.holder_of(remediation.owner) if remediation.owner else LOCK_HOLDER,
@@ -68,13 +65,6 @@ def power_cycle_order(item: Unstructured, cluster: Cluster, ours: Ours = POWER_C
         host=host,
         knows_machine=machine is not None or policy.hand_over is HandOver.PERSON or _has_none(name, cluster),
     )
-
-
-def _unfit(name: str, node: Node | None, policy: Policy) -> Obstacle | None:
-    if node is None:
-        return Obstacle(NODE_NOT_FOUND, f"there is no node {name}")
-    why = why_distrusted(node) if policy.way.driver == AGENT else ""
-    return Obstacle(DISTRUSTED, why) if why else None
 
 
 def _claimed_by_another(path: PowerPath | Obstacle, name: str, cluster: Cluster) -> Obstacle | None:

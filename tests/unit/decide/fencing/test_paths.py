@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 
 from defib.decide.fencing.order import Obstacle
-from defib.decide.fencing.paths import host_of, path_for
+from defib.decide.fencing.paths import host_of, path_for, path_in
+from defib.model.cluster import Cluster
 from defib.model.node import Node, NodeSpec
 from defib.model.power import PowerPath
 from defib.model.power_cycle import Policy, Way
-from tests.builders import a_node
+from defib.model.self_fencing import NEVER_REBOOTED
+from tests.builders import T0, a_node
 from tests.unit.decide.fencing.cases import change
 
 RACK = "node-restriction.kubernetes.io/rack"
@@ -149,3 +151,13 @@ def test_the_provider_id_of_a_node_cannot_name_anything_else_than_a_host() -> No
 )
 def test_only_an_annotation_that_keeps_a_host_off_is_set_and_removed(key: str) -> None:
     assert "reboot.metal3.io/KEY" in why_not(driver="metal3", address="metal/n1", options={"key": key})
+
+
+def test_the_agent_of_a_node_that_had_not_rebooted_is_no_way() -> None:
+    policy = Policy(way=Way(driver="agent"))
+    known = {"n1": a_node("n1", annotations={NEVER_REBOOTED: "yesterday"}), "n2": a_node("n2")}
+    cluster = Cluster(now=T0, nodes=known)
+    refused = path_in(cluster, policy, "n1", "ns")
+    assert isinstance(refused, Obstacle)
+    assert (refused.reason, NEVER_REBOOTED in refused.message) == ("Distrusted", True)
+    assert path_in(cluster, policy, "n2", "ns") == PowerPath(driver="agent", options={})
