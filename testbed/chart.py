@@ -59,19 +59,24 @@ _OPTIONAL = {
     "checks": "features.checks",
     "default-check": "features.defaultCheck",
     "aggregation": "features.checks",
-    "ext-remediation": "features.podFailover, features.powerCycle",
+    "ext-remediation": "features.podFailover, features.powerCycle, agent.enabled",
     "pod-failover": "features.podFailover",
     "power": "features.powerCycle",
+    "fence-orders": "agent.enabled",
+    "agent": "agent.enabled",
+    "self-fence": "agent.enabled",
     "drains": "features.drains",
     "metal3": "features.metal3",
     "remediate-machines": "features.metal3",
     "nodekeeper": "features.nodekeeper",
 }
 _FOR_PEOPLE = (
-    *("-pod-failover-view", "-pod-failover-edit", "-power-cycle", "-confirm-down", "-remediate-machines"),
-    *("-look", "-act"),
+    *("-pod-failover-view", "-pod-failover-edit", "-power-cycle", "-self-fence", "-confirm-down"),
+    *("-remediate-machines", "-look", "-act"),
 )
-_EVERYTHING = {"features.metal3": True, "features.nodekeeper": True, "election": "endpoints"}
+_OF_AGENTS = "defib-agent"
+WITH_AGENTS = {"agent.enabled": True, "agent.certificates.secret": "defib-agent"}
+_EVERYTHING = {"features.metal3": True, "features.nodekeeper": True, "election": "endpoints", **WITH_AGENTS}
 
 
 class NotRendered(Exception):
@@ -164,7 +169,9 @@ def _reasons(document: str) -> list[str]:
 def _sections(known: Sequence[Right]) -> Iterator[str]:
     is_for_people = {one.role for one in known if one.role.endswith(_FOR_PEOPLE)}
     yield "## Of Defib's own account\n"
-    yield from _tables([one for one in known if one.role not in is_for_people])
+    yield from _tables([one for one in known if one.role not in {*is_for_people, _OF_AGENTS}])
+    yield "\n## Of the agents' account\n"
+    yield from _tables([one for one in known if one.role == _OF_AGENTS])
     yield "\n## For people\n\nBound to nobody, but for `view`, `edit` and `admin` of Kubernetes, to which the first two add.\n"
     yield from _tables([one for one in known if one.role in is_for_people])
 

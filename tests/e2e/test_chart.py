@@ -12,11 +12,12 @@ import yaml
 import defib
 from defib.config import REMEDIES, Settings, load
 from defib.decide.drains.compatibility import NAMESPACE
-from testbed.chart import CHART, ROOT, SCHEMA, NotRendered, files, objects, render, rights
+from testbed.chart import CHART, ROOT, SCHEMA, WITH_AGENTS, NotRendered, files, objects, render, rights
 from tests.e2e.as_deployed import as_deployed
 
 pytestmark = pytest.mark.timeout(60)
 
+ALL_ON = {"features.metal3": True, "features.nodekeeper": True, **WITH_AGENTS}
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 
 
@@ -96,17 +97,15 @@ def test_a_mistake_is_told_in_words(helm: Path, values: dict[str, object], said:
 
 
 def test_every_right_says_what_it_is_for(helm: Path) -> None:
-    everything = render(helm, {"features.metal3": True, "features.nodekeeper": True, "election": "endpoints"})
+    everything = render(helm, {**ALL_ON, "election": "endpoints"})
     assert [right for right in rights(everything) if not right.why.endswith(".")] == []
-
-
-ALL_ON = {"features.metal3": True, "features.nodekeeper": True}
 
 
 def test_without_a_value_the_operator_has_its_own_defaults_but_for_what_few_clusters_have(helm: Path) -> None:
     said = {"DEFIB_NODE_NAME": "a-node", "DEFIB_REMEDIES": "pod-failover,power-cycle,drains"}
     assert settings(helm) == load({}, said, str)
-    assert settings(helm, **ALL_ON) == load({}, {"DEFIB_NODE_NAME": "a-node"}, str)
+    by_agents = {"DEFIB_NODE_NAME": "a-node", "DEFIB_DEFAULT_CHECK": "self-fence"}
+    assert settings(helm, **ALL_ON) == load({}, by_agents, str)
 
 
 @pytest.mark.parametrize(

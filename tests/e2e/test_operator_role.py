@@ -83,6 +83,7 @@ ANYWHERE = {
     "powercycleremediationtemplates/status.defib.dev": "patch",
     "powercycleremediations.defib.dev": f"{READ} {WRITE} update",
     "powercycleremediations/status.defib.dev": "patch",
+    **dict.fromkeys(("selffenceremediations.defib.dev", "selffenceremediationtemplates.defib.dev"), READ),
     **dict.fromkeys(("poddisruptionbudgets.policy", "daemonsets.apps", "jobs.batch", "plans.upgrade.cattle.io"), READ),
     **dict.fromkeys(("clusterversions.config.openshift.io", "infrastructures.config.openshift.io"), READ),
     **dict.fromkeys(("machinehealthchecks.machine.openshift.io", "machines.machine.openshift.io"), READ),
@@ -112,7 +113,8 @@ NEVER = (
     *("drainpolicies/finalizers.defib.dev", "poddisruptionbudgets/status.policy", "nodeclaims/status.karpenter.sh"),
     *("validatingadmissionpolicies.admissionregistration.k8s.io", "certificatesigningrequests.certificates.k8s.io"),
     *("machines/status.machine.openshift.io", "kubeadmcontrolplanes/status.controlplane.cluster.x-k8s.io"),
-    # Those come with election=endpoints and features.metal3 of the chart, for whoever wants them.
+    # Those come with agent.enabled, election=endpoints and features.metal3 of the chart, for whoever wants them.
+    *("selffenceremediations/status.defib.dev", "selffenceremediationtemplates/status.defib.dev"),
     *("endpoints", "endpointslices.discovery.k8s.io"),
     *("baremetalhosts.metal3.io", "metal3machines.infrastructure.cluster.x-k8s.io"),
     *("metal3remediations.infrastructure.cluster.x-k8s.io", "machinehealthchecks/status.machine.openshift.io"),

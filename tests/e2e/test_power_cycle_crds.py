@@ -27,9 +27,11 @@ from defib.model.incident import (
     IncidentSpec,
     IncidentStatus,
     Outcome,
+    Part,
     Phase,
     PowerReading,
     Proof,
+    SafeTime,
 )
 from defib.model.node import Taint
 from defib.model.power import PowerPath
@@ -147,6 +149,7 @@ LARGEST = IncidentStatus(
     seen_on=PowerReading(state="On", at=T0, detail="x"),
     was_off=True,
     command=Command(power="Off", at=T0, attempt=10, token="t" * 253),
+    safe_time=SafeTime(seconds=74.53, parts=[Part(name="watchdog", seconds=15.5, why=LONG)] * 6),
     proof=Proof(grade=Grade.POWER, at=T0, how=LONG, readings=[READING] * 2, by="somebody"),
     machine=Cause(api_version="machine.openshift.io/v1beta1", kind="Machine", name="m", uid="u", namespace="n"),
     tainted=True,

@@ -14,7 +14,7 @@ import pytest
 import structlog
 
 from defib.config import load
-from testbed.chart import objects, render
+from testbed.chart import WITH_AGENTS, objects, render
 from tests.e2e.as_deployed import as_deployed
 from tests.security.guarded import Guard, made
 from tests.security.roles import Asked, Right, allowed, rights_of
@@ -23,7 +23,9 @@ from tests.security.tours import SERVES, TOURS, an_old_server_with_every_kind
 pytestmark = pytest.mark.timeout(60)
 
 READS = frozenset({"get", "list", "watch"})
-EVERYTHING = {"features.metal3": True, "features.nodekeeper": True, "election": "endpoints"}
+# With and without agents: the default check names another template then.
+WITHOUT_AGENTS = {"features.metal3": True, "features.nodekeeper": True, "election": "endpoints"}
+EVERYTHING = {**WITHOUT_AGENTS, **WITH_AGENTS}
 FEATURES = ("checks", "defaultCheck", "podFailover", "powerCycle", "drains", "metal3", "nodekeeper")
 
 # Rights that no request of Defib's own uses, with what they are for, and what proves that.
@@ -36,6 +38,7 @@ FOR_OTHERS = {
     ): "for the NodeHealthCheck operator of medik8s, which gets it by a label: "
     "tests/e2e/test_operator_role.py::test_the_health_check_operator_of_medik8s_could_drive_our_remediators",
     Right("update", "powercycleremediations.defib.dev"): "the same",
+    Right("update", "selffenceremediations.defib.dev"): "the same",
 }
 # A Role needs its namespace, and a release that only watches does not make that of the locks: it tells once that it does
 # not see who works on nodes, and asks again at an even pace.
@@ -55,9 +58,13 @@ def granted(helm: Path, **values: object) -> frozenset[Right]:
     return rights_of(objects(render(helm, {"namespace.create": True, **values})))
 
 
+def everything(helm: Path) -> frozenset[Right]:
+    return granted(helm, **EVERYTHING) | granted(helm, **WITHOUT_AGENTS)
+
+
 @cache
 def recorded(helm: Path, tour: str) -> Guard:
-    return made(TOURS[tour], granted(helm, **EVERYTHING))
+    return made(TOURS[tour], everything(helm))
 
 
 def used(helm: Path) -> frozenset[Asked]:
@@ -78,7 +85,7 @@ def test_nothing_is_asked_that_is_not_granted(helm: Path, tour: str) -> None:
 
 
 def test_nothing_is_granted_that_is_not_used(helm: Path) -> None:
-    rights = granted(helm, **EVERYTHING)
+    rights = everything(helm)
     seen = used(helm)
     unused = {right for right in rights if not any(right.allows(asked) for asked in seen)}
     unused = {right for right in unused if not is_part_of_another(right, rights)}
@@ -86,7 +93,7 @@ def test_nothing_is_granted_that_is_not_used(helm: Path) -> None:
 
 
 def test_without_any_one_right_something_that_was_recorded_would_be_refused(helm: Path) -> None:
-    rights = granted(helm, **EVERYTHING)
+    rights = everything(helm)
     seen = used(helm)
     idle = {
         right
@@ -99,6 +106,11 @@ def test_without_any_one_right_something_that_was_recorded_would_be_refused(helm
 # Where a right that is taken away would do most harm unnoticed: the tour is made again without it, and ends there.
 MISSED = {
     "a first start": ("create namespaces", "create nodehealthchecks.remediation.medik8s.io"),
+    "a first start with agents": (
+        "patch leases.coordination.k8s.io in defib-system",
+        "create selffenceremediationtemplates.defib.dev",
+        "patch selffenceremediations.defib.dev",
+    ),
     "a node is deleted on an old API server": ("delete nodes", "patch nodeincidents.defib.dev/status", "list nodes"),
     "pods leave by a policy": ("patch podfailoverpolicies.defib.dev/status", "create events"),
     "a drain in which everything is tried": ("create pods/eviction", "patch pods"),
@@ -109,7 +121,7 @@ MISSED = {
 
 @pytest.mark.parametrize(("tour", "missing"), [(tour, one) for tour, many in MISSED.items() for one in many])
 def test_a_tour_without_a_right_is_refused_and_says_which(helm: Path, tour: str, missing: str) -> None:
-    rights = granted(helm, **EVERYTHING)
+    rights = everything(helm)
     (taken,) = (right for right in rights if str(right) == missing)
     left = rights - {taken}
     refused = made(TOURS[tour], left).refused
@@ -120,11 +132,18 @@ def test_a_tour_without_a_right_is_refused_and_says_which(helm: Path, tour: str,
 @pytest.mark.parametrize("feature", FEATURES)
 def test_without_a_feature_defib_does_not_ask_for_what_came_with_it(helm: Path, feature: str) -> None:
     off = {f"features.{feature}": False} | ({"features.defaultCheck": False} if feature == "podFailover" else {})
-    values = {"features.metal3": True, "features.nodekeeper": True} | off
-    assert granted(helm, **values) < granted(helm, **EVERYTHING)
-    assert (
-        made(partial(an_old_server_with_every_kind, **settings_of(helm, values)), granted(helm, **values)).refused == []
-    )
+    lacks_nothing_without({**WITHOUT_AGENTS, "election": "lease", **off}, helm)
+
+
+def test_without_agents_defib_does_not_ask_for_what_came_with_them(helm: Path) -> None:
+    lacks_nothing_without({**WITHOUT_AGENTS, "election": "lease"}, helm)
+    assert not [right for right in granted(helm, **WITHOUT_AGENTS) if right.resource.startswith("selffence") and right.verb not in READS]  # fmt: skip
+
+
+def lacks_nothing_without(values: dict[str, object], helm: Path) -> None:
+    rights = granted(helm, **values)
+    assert rights < everything(helm)
+    assert made(partial(an_old_server_with_every_kind, **settings_of(helm, values)), rights).refused == []
 
 
 def test_where_it_only_watches_every_right_is_to_read_and_nothing_else_is_asked(helm: Path) -> None:

@@ -21,6 +21,7 @@ ACTORS = (
     "Who may write our kinds",
     "A replica that was taken over",
     "Who has a token of Defib's account",
+    "Who has an agent's token",
 )
 _ROW = re.compile(r"^\| (can|cannot) \| (.+) \| (.+) \|$", re.MULTILINE)
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")

@@ -36,9 +36,10 @@ POWER_CYCLES = unstructured("defib.dev", "v1alpha1", "powercycleremediations", "
 BINDINGS = unstructured("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", namespaced=True)
 TOKEN = f"/api/v1/namespaces/{HOME}/serviceaccounts/defib/token"
 
-OURS = ("powercycleremediations", "powercycleremediationtemplates", "podfailoverremediations", "nodeincidents")
+REMEDIATIONS = ("powercycleremediation", "podfailoverremediation", "selffenceremediation")
+OURS = (*(f"{name}{part}" for name in REMEDIATIONS for part in ("s", "templates")), "nodeincidents")
 OF_THE_CLUSTER = (
-    *(f"{name}.defib.dev" for name in (*OURS, "podfailoverremediationtemplates", "drainpolicies", "nodedrains")),
+    *(f"{name}.defib.dev" for name in (*OURS, "drainpolicies", "nodedrains")),
     "nodehealthchecks.remediation.medik8s.io",
     "validatingadmissionpolicies.admissionregistration.k8s.io",
     "clusterroles.rbac.authorization.k8s.io",

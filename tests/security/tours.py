@@ -11,6 +11,9 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import msgspec
+
+from defib.agent.lease import Leases
 from defib.app import Operator
 from defib.config import Settings
 from defib.kube.client import Client, Deletion, Merge
@@ -34,8 +37,10 @@ from tests.flows import (
     test_metal3_remediation_flows,
     test_pod_failover_flows,
 )
-from tests.power_cycle_stage import HOSTS_HOME, VICTIM, WAYS, a_stage
+from tests.power_cycle_stage import HOME, HOSTS_HOME, NODE_NAMES, VICTIM, WAYS, a_stage
+from tests.power_cycle_stage import Stage as PowerStage
 from tests.unit import test_machine_health, test_sharded_operators
+from tests.unit.decide.self_fence.test_safe_time import REPORTED
 from tests.unit.metal3_scene import Scene
 
 Tour = Callable[[], None]
@@ -236,9 +241,40 @@ def a_node_that_is_deleted_on_an_old_server() -> None:
     run(main, limit=timedelta(hours=4))
 
 
+def a_first_start_with_agents() -> None:
+    """The default check orders a node that has lost its power to take itself down, and frees what it had."""
+
+    async def main(clock: VirtualClock) -> None:
+        async with a_stage(clock) as stage, asyncio.TaskGroup() as group:
+            agents = [group.create_task(an_agent(stage, node)) for node in NODE_NAMES]
+            await asyncio.sleep(15 * MINUTE)  # virtual: until the agents are long known
+            async with stage.operator(default_check="self-fence"):
+                await asyncio.sleep(15 * MINUTE)  # virtual: until it was tried whether they could
+                stage.fail("loses power")
+                assert await stage.until(lambda: stage.phase == Phase.RETURNING, 20 * MINUTE)
+                stage.mend()
+                assert await stage.until(lambda: stage.phase == Phase.CLOSED, 20 * MINUTE)
+                assert await stage.until(lambda: not stage.all("selffenceremediations.defib.dev"), 20 * MINUTE)
+            for agent in agents:
+                agent.cancel()
+
+    run(main, limit=timedelta(hours=4))
+
+
+async def an_agent(stage: PowerStage, node: str) -> None:
+    """All that an operator sees of one: it reports while its machine has power."""
+    leases = Leases(stage.person, HOME, node, REPORTED.pace.request_seconds, stage.clock)
+    while True:
+        if stage.machines[node].is_on and (there := stage.one("nodes", node)):
+            boot = there["status"]["nodeInfo"]["bootID"]
+            await leases.renew(msgspec.structs.replace(REPORTED, domain=node, boot_id=boot))
+        await asyncio.sleep(REPORTED.pace.interval_seconds)
+
+
 TOURS: dict[str, Tour] = {
     "an old API server with every kind that is known": an_old_server_with_every_kind,
     "a first start": a_first_start,
+    "a first start with agents": a_first_start_with_agents,
     "an election by Leases": partial(an_election_by, "lease"),
     "an election by Endpoints": partial(an_election_by, "endpoints"),
     "shards, and machines that are power-cycled": (

@@ -2,6 +2,28 @@
 app.kubernetes.io/name: defib
 {{- end }}
 
+{{- /* Not those of the replicas: their Deployment, budget and network policy choose by them. */}}
+{{- define "defib.agentLabels" -}}
+app.kubernetes.io/name: defib-agent
+{{- end }}
+
+{{- define "defib.agentSecret" -}}
+{{ .Values.agent.certificates.secret | default "defib-agent" }}
+{{- end }}
+
+{{- /* A device plugin brings the device along by itself. */}}
+{{- define "defib.mountsWatchdog" -}}
+{{ if and (ne .Values.agent.watchdog "software") (not .Values.agent.deviceResource) }}yes{{ end }}
+{{- end }}
+
+{{- define "defib.agentResources" -}}
+{{- $resources := deepCopy .Values.agent.resources }}
+{{- with .Values.agent.deviceResource }}
+{{- $_ := set $resources "limits" (merge (dict . 1) ($resources.limits | default dict)) }}
+{{- end }}
+{{- toYaml $resources }}
+{{- end }}
+
 {{- define "defib.locks" -}}
 {{ .Values.settings.lock_namespace | default "medik8s-leases" }}
 {{- end }}
@@ -58,8 +80,22 @@ roleRef:
 {{- /* What the schema cannot say. */}}
 {{- define "defib.validate" -}}
 {{- with .Values }}
-{{- if and .features.defaultCheck .features.checks (not .features.podFailover) }}
+{{- if and .features.defaultCheck .features.checks (not .features.podFailover) (not .agent.enabled) }}
 {{- fail "features.defaultCheck needs features.podFailover: the default check remediates by it. Set features.defaultCheck=false, or leave both on." }}
+{{- end }}
+{{- if .agent.enabled }}
+{{- if eq .mode "watch" }}
+{{- fail "agent.enabled needs mode=act: agents take nodes down, and with mode=watch nothing is changed." }}
+{{- end }}
+{{- if not .admissionPolicies }}
+{{- fail "agent.enabled needs admissionPolicies=true: without them, whoever has the token of one agent could have any node taken down, and say who leads." }}
+{{- end }}
+{{- if eq (empty .agent.certificates.secret) (empty .agent.certificates.certManager.issuerRef) }}
+{{- fail "agent.enabled needs certificates: name a Secret in agent.certificates.secret, or an issuer in agent.certificates.certManager.issuerRef, and not both." }}
+{{- end }}
+{{- if and .agent.deviceResource (eq .agent.watchdog "software") }}
+{{- fail "agent.deviceResource is for a watchdog that is a device: leave it out with agent.watchdog=software." }}
+{{- end }}
 {{- end }}
 {{- if and .serves (not .features.metal3) }}
 {{- fail "serves needs features.metal3=true: without it Defib may not touch Machines and hosts." }}
@@ -82,15 +118,17 @@ roleRef:
 {{- with .Values }}
 {{- if eq .mode "watch" }}{{ $_ := set $said "watch_only" "on" }}{{ end }}
 {{- if not .features.checks }}{{ $_ := set $said "health_checks" "off" }}{{ end }}
-{{- if not (and .features.checks .features.defaultCheck) }}{{ $_ := set $said "default_check" "off" }}{{ end }}
+{{- if not (and .features.checks .features.defaultCheck) }}{{ $_ := set $said "default_check" "off" }}
+{{- else if .agent.enabled }}{{ $_ := set $said "default_check" "self-fence" }}{{ end }}
 {{- if not .features.podFailover }}{{ $_ := set $said "pod_failover_policies" "off" }}{{ end }}
 {{- $remedies := list }}
 {{- if .features.podFailover }}{{ $remedies = append $remedies "pod-failover" }}{{ end }}
 {{- if .features.powerCycle }}{{ $remedies = append $remedies "power-cycle" }}{{ end }}
+{{- if .agent.enabled }}{{ $remedies = append $remedies "self-fence" }}{{ end }}
 {{- if .features.drains }}{{ $remedies = append $remedies "drains" }}{{ end }}
 {{- if .features.metal3 }}{{ $remedies = append $remedies "metal3" }}{{ end }}
 {{- if .features.nodekeeper }}{{ $remedies = append $remedies "nodekeeper" }}{{ end }}
-{{- if lt (len $remedies) 5 }}{{ $_ := set $said "remedies" (join "," $remedies | default "none") }}{{ end }}
+{{- if lt (len $remedies) 6 }}{{ $_ := set $said "remedies" (join "," $remedies | default "none") }}{{ end }}
 {{- if .serves }}{{ $_ := set $said "serves" (join "," .serves) }}{{ end }}
 {{- if ne .election "lease" }}{{ $_ := set $said "election" .election }}{{ end }}
 {{- if ne .dashboard.mode "read" }}{{ $_ := set $said "dashboard" .dashboard.mode }}{{ end }}
