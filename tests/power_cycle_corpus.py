@@ -115,6 +115,7 @@ SECRETS: tuple[FieldPath, ...] = (("power", "credentials", "name"), (*OTHER, "cr
 
 BAD_DRIVERS = (
     "",
+    "agent",
     "Redfish",
     "fence_agent",
     "-ipmi",

@@ -78,16 +78,6 @@ RIGHTS = (
 )
 
 
-async def kubectl(plane: ControlPlane, *arguments: str) -> str:
-    fresh = f"--cache-dir={plane.directory / 'kubectl'}"  # it remembers which kinds there were
-    command = (str(plane.kubectl), f"--kubeconfig={plane.kubeconfig}", fresh, *arguments)
-    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=STDOUT)
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        said, _ = await process.communicate()
-    assert process.returncode == 0, said.decode()
-    return said.decode()
-
-
 class PowerCluster:
     def __init__(self, hollow: HollowCluster, ca_pem: str) -> None:
         self.hollow = hollow
@@ -136,7 +126,13 @@ class PowerCluster:
                 await self.client.create(SECRETS, {"metadata": {"name": name}, "data": encoded}, namespace=PLACE)
 
     async def kubectl(self, *arguments: str) -> str:
-        return await kubectl(self.plane, *arguments)
+        fresh = f"--cache-dir={self.plane.directory / 'kubectl'}"  # it remembers which kinds there were
+        command = (str(self.plane.kubectl), f"--kubeconfig={self.plane.kubeconfig}", fresh, *arguments)
+        process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=STDOUT)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            said, _ = await process.communicate()
+        assert process.returncode == 0, said.decode()
+        return said.decode()
 
     async def shown(self, kind: str = "pcr") -> dict[str, str]:
         """What a person sees of each remediation or template, by its node: the line that kubectl prints."""

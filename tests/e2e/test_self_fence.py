@@ -25,6 +25,7 @@ from defib.model.incident import NodeIncident, Phase
 from defib.model.node import OUT_OF_SERVICE
 from defib.model.self_fence import PEERS_EVERY, lease_name, read_report
 from defib.model.self_fencing import NEVER_REBOOTED
+from testbed.chart import WITH_AGENTS
 from testbed.cluster import ControlPlane
 from testbed.network import Network
 from testbed.programs import Programs
@@ -32,8 +33,9 @@ from testbed.settings import Settings
 from tests.agent_certificates import AgentAuthority
 from tests.e2e.agent_fleet import START_SECONDS, NodeProcess, allow_agents, way_in
 from tests.e2e.audit import audited
+from tests.e2e.helm_release import Release
 from tests.e2e.hollow_cluster import SETTINGS, TIMERS, HollowCluster, eventually, hollow_cluster
-from tests.e2e.power_cluster import DEPLOY, FILES, RIGHTS, UNHEALTHY_AFTER, kubectl
+from tests.e2e.power_cluster import UNHEALTHY_AFTER
 from tests.e2e.rights import until_allowed
 from tests.e2e.running_operator import RunningOperator, defib_run
 
@@ -46,6 +48,14 @@ KNOWN_SECONDS = 2 * PEERS_EVERY * 1.0  # agents that are younger are not heard y
 PATIENCE_SECONDS = 150.0  # the safe time, and what a busy machine adds to it
 TEMPLATES = unstructured(
     "defib.dev", "v1alpha1", "selffenceremediationtemplates", "SelfFenceRemediationTemplate", namespaced=True
+)
+VALUES = tuple(f"--set={name}={str(value).lower()}" for name, value in WITH_AGENTS.items())
+# Roles come into force a moment after they were written, and those that are added up another moment later.
+RIGHTS = (
+    ("create", "selffenceremediations.defib.dev", HOME),
+    ("watch", "nodehealthchecks.remediation.medik8s.io", ""),
+    ("watch", "leases.coordination.k8s.io", "kube-node-lease"),
+    ("patch", "leases.coordination.k8s.io", HOME),
 )
 BLUEPRINTS = in_zones("ab", 2)
 CUT_OFF, BROKEN = "zone-a-1", "zone-b-1"
@@ -166,7 +176,7 @@ class Cluster:
 
 
 @asynccontextmanager
-async def guarded_cluster(programs: Programs, network: Network, folder: Path) -> AsyncIterator[Cluster]:
+async def guarded_cluster(programs: Programs, helm: Path, network: Network, folder: Path) -> AsyncIterator[Cluster]:
     machines = [Machine(blueprint.name, CLOCK) for blueprint in BLUEPRINTS]
     settings = Settings(controller_manager=SETTINGS.controller_manager, apiserver=await audited(folder / "policy.yaml"))
     timers = msgspec.structs.replace(TIMERS, boot_seconds=2.5)
@@ -174,7 +184,7 @@ async def guarded_cluster(programs: Programs, network: Network, folder: Path) ->
         hollow_cluster(programs, BLUEPRINTS, settings=settings, timers=timers, machines=machines) as hollow,
         way_in(hollow.plane, network, folder) as kubeconfig,
     ):
-        await kubectl(hollow.plane, "apply", *(option for file in FILES for option in ("-f", str(DEPLOY / file))))
+        await Release(helm, hollow.plane).install(*VALUES)
         await allow_agents(hollow.client)
         for right in RIGHTS:
             await until_allowed(hollow.client, *right)
@@ -200,9 +210,9 @@ def network(tunnels: None) -> Iterator[Network]:  # noqa: ARG001  without them, 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(
-    programs: Programs, network: Network, tmp_path_factory: pytest.TempPathFactory
+    programs: Programs, helm: Path, network: Network, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Cluster]:
-    async with guarded_cluster(programs, network, tmp_path_factory.mktemp("guarded")) as cluster:
+    async with guarded_cluster(programs, helm, network, tmp_path_factory.mktemp("guarded")) as cluster:
         yield cluster
 
 
