@@ -44,8 +44,12 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def recent_seconds(self) -> float:
-        """So far apart may be two renewals. One request is missing where the list of peers was read instead."""
-        return 2 * self.interval_seconds + self.request_seconds
+        """So old may be a renewal of an agent that cannot call itself cut off yet, as the request before it was answered.
+
+        So far apart are two of them at most: one is missing where the list of peers was read instead.
+        """
+        spare = (self.failures - FAILURES_MIN) * (self.interval_seconds + self.request_seconds)
+        return 2 * self.interval_seconds + self.request_seconds + max(spare, 0.0)
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -12,6 +12,7 @@ from defib.model import medik8s
 from defib.model.action import HoldLock, MarkRemediation, ReleaseLock
 from defib.model.cluster import Blindness, Served, Unread
 from defib.model.incident import INCIDENTS, Grade, IncidentSpec, IncidentStatus, NodeIncident, Phase, Proof
+from defib.model.lock import ends_at
 from defib.model.meta import Meta
 from defib.model.node import Lease, LeaseSpec
 from defib.model.node_drain import DRAIN
@@ -136,6 +137,23 @@ def test_a_heartbeat_is_overdue_when_its_own_duration_is_over() -> None:
     late = T0 + timedelta(milliseconds=1)
     cluster = the_cluster(a_check(), *nodes, now=late, heartbeats={one.key: one for one in leases})
     assert started(plan_of(cluster)) == []
+
+
+LENGTHS = (None, -5, 0, 1, 40, 3600, 10**12)
+RENEWALS = (None, T0, T0 - SECOND, T0 - 41 * SECOND, T0 + HOUR, T0.replace(year=1), T0.replace(year=9999))
+
+
+@pytest.mark.parametrize("holder", ["w1", "", None])
+@pytest.mark.parametrize("seconds", LENGTHS)
+@pytest.mark.parametrize("renewed", RENEWALS)
+def test_whether_a_heartbeat_is_overdue_is_what_its_end_says(
+    renewed: datetime | None, seconds: int | None, holder: str | None
+) -> None:
+    spec = LeaseSpec(holder_identity=holder, lease_duration_seconds=seconds, renew_time=renewed)
+    lease = Lease(metadata=Meta(name="w1", namespace="kube-node-lease"), spec=spec)
+    ends = ends_at(lease)
+    counted = overdue_heartbeats(the_cluster(a_check(), *healthy(1), heartbeats={lease.key: lease}))
+    assert counted == ((0, 0) if ends is None else (int(ends < T0), 1))
 
 
 def test_whoever_waits_for_heartbeats_looks_again_soon_because_they_wake_nobody() -> None:

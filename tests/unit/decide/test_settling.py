@@ -22,8 +22,8 @@ class Watching:
     """Looks once a second, as long as it is told what there is to see."""
 
     def __init__(self, first: Cluster | None = None) -> None:
-        self.seconds = 0.0
-        self.settling = settle(Settling(), first or calm(), "", 0.0)
+        self.seconds = 1.0  # the next look asks after heartbeats
+        self.settling = settle(Settling(), first or calm(), "", self.seconds)
 
     def see(self, seconds: float, cluster: Cluster | None = None, trouble: str = "") -> list[str]:
         """What was said in each second of it."""
@@ -79,7 +79,7 @@ def test_it_is_said_since_when_and_for_how_long_and_the_words_stay_the_same() ->
     watching = Watching()
     watching.see(25, silent())
     (said,) = set(watching.see(25))
-    assert said == ("it was in doubt until 00:00:26 UTC, and has to stay clear for 25 s before anything new begins")
+    assert said == ("it was in doubt until 00:00:27 UTC, and has to stay clear for 25 s before anything new begins")
     plan = plan_of(calm(doubts=(said,)))
     assert started(plan) == []
     assert gate_of(plan, "SelfDoubt").message == node_of(plan, "w1").message == f"we do not trust our own sight: {said}"
@@ -161,9 +161,9 @@ def test_what_was_not_listed_yet_at_the_start_was_never_in_doubt() -> None:
     assert not any(watching.see(100))
 
 
-def test_while_all_is_well_heartbeats_are_gone_through_once_a_second_and_no_more() -> None:
+def test_while_all_is_well_heartbeats_are_gone_through_every_two_seconds_and_no_more() -> None:
     """Passes may come many times a second. While a doubt lasts every pass asks, so that none begins anything at its end."""
     asked = Settling(has_seen=True, asked=100.0)
-    assert settle(asked, silent(), "", 100.9).began is None
-    assert settle(asked, silent(), "", 101.0).began == 101.0
+    assert settle(asked, silent(), "", 101.9).began is None
+    assert settle(asked, silent(), "", 102.0).began == 102.0
     assert settle(msgspec.structs.replace(asked, began=95.0), calm(), "", 100.1).doubt

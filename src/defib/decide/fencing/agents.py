@@ -22,7 +22,7 @@ from defib.model.self_fencing import NEVER_REBOOTED
 if TYPE_CHECKING:
     from defib.decide.fencing.case import Case
 
-HEARD_EVERY = timedelta(seconds=3)
+HEARD_SECONDS = 3.0
 CLOCKS_DIFFER = timedelta(minutes=1)
 NOBODY_HEARD = Heard(0, 0)
 _HEARING = frozenset({Phase.POWERING_OFF, Phase.FREEING, Phase.POWERING_ON, Phase.RETURNING, Phase.CANCELLING})
@@ -127,7 +127,8 @@ def has_outlived(case: "Case") -> bool:
     agent, time = ordered(case), safe_time_of(case)
     if agent is not None and agent.report is not None and time is not None:
         is_same = agent.report.boot_id == case.status.boot_id
-        if is_same and agent.lived_seconds > time.seconds:
+        # Where too few are heard it may live rightly: most domains are cut off, and tell each other so.
+        if is_same and agent.lived_seconds > time.seconds and (is_proved(case) or heard_by(case, time).enough):
             return True
     proof, ready = case.status.proof, case.node.condition("Ready") if case.node is not None else None
     if not is_proved(case) or proof is None or ready is None or not case.is_alive or case.is_new:
@@ -156,8 +157,12 @@ def listen(namespace: str, incidents: Iterable[NodeIncident], cluster: Cluster) 
 
 
 def next_list(cluster: Cluster) -> datetime:
-    last = _last_list(cluster)
-    return last + HEARD_EVERY if last is not None else cluster.now
+    """Agents that renew more often are heard for a shorter time."""
+    if cluster.agents is None:
+        return cluster.now
+    reports = [agent.report for agent in cluster.agents.by_node.values() if agent.report is not None]
+    seconds = min((report.pace.interval_seconds for report in reports), default=HEARD_SECONDS)
+    return cluster.agents.at + timedelta(seconds=min(seconds, HEARD_SECONDS))
 
 
 def _last_list(cluster: Cluster) -> datetime | None:

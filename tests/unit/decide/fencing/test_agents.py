@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from defib.decide.fencing.agents import HEARD_EVERY, has_outlived, listen
+from defib.decide.fencing.agents import HEARD_SECONDS, has_outlived, listen, next_list
 from defib.decide.fencing.case import Case
 from defib.decide.fencing.said import said
 from defib.decide.fencing.work import work
@@ -181,11 +181,17 @@ def test_agents_are_listened_to_every_few_seconds() -> None:
     assert listen("home", needs, Cluster(now=T0)) == (HearAgents(namespace="home"),)
     for nobody in ([], [an_incident(Phase.POWERING_OFF)], [an_incident(Phase.NEEDS_PERSON, power=BY_AGENT)]):
         assert listen("home", nobody, Cluster(now=T0)) == ()
-    heard = Cluster(now=T0 + HEARD_EVERY - SECOND, agents=AgentsSeen(T0, {}))
+    heard = Cluster(now=T0 + HEARD_SECONDS * SECOND - SECOND, agents=AgentsSeen(T0, {}))
     assert listen("home", needs, heard) == ()
-    assert listen("home", needs, msgspec.structs.replace(heard, now=T0 + HEARD_EVERY)) == (
+    assert listen("home", needs, msgspec.structs.replace(heard, now=T0 + HEARD_SECONDS * SECOND)) == (
         HearAgents(namespace="home", after=T0),
     )
+
+
+def test_agents_that_renew_more_often_are_listened_to_more_often() -> None:
+    quick = msgspec.structs.replace(BOOTED, pace=msgspec.structs.replace(BOOTED.pace, interval_seconds=1))
+    agents = AgentsSeen(T0, others() | {"n1": an_agent(quick)})
+    assert next_list(Cluster(now=T0, agents=agents)) == T0 + SECOND
 
 
 # Never assumed in vain

@@ -36,9 +36,7 @@ def witness(domain: str, *, silent: float = 1, known: float = 9999, **changes: o
 
 def test_the_safe_time_is_a_sum_that_a_person_can_check() -> None:
     time = safe_time(REPORTED)
-    assert str(time) == (
-        "24 s renewals + 12 s peers + 3 s feed + 15 s watchdog + 10 s reboot + 6.4 s clocks = 70.4 s"
-    )
+    assert str(time) == ("24 s renewals + 12 s peers + 3 s feed + 15 s watchdog + 10 s reboot + 6.4 s clocks = 70.4 s")
     assert all(part.why for part in time.parts)
 
 
@@ -49,6 +47,12 @@ def test_the_real_timeout_of_the_watchdog_counts() -> None:
 
 def test_a_software_watchdog_takes_longer_to_be_believed() -> None:
     assert safe_time(msgspec.structs.replace(REPORTED, watchdog="software")).seconds > SAFE
+
+
+def test_whoever_gives_up_later_is_heard_for_longer() -> None:
+    patient = msgspec.structs.replace(PACE, failures=5)
+    assert patient.recent_seconds - PACE.recent_seconds == 2 * (PACE.interval_seconds + PACE.request_seconds)
+    assert patient.recent_seconds < patient.fresh_seconds - (PACE.interval_seconds + PACE.request_seconds)
 
 
 @pytest.mark.parametrize(
