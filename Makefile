@@ -61,6 +61,7 @@ soak: $(READY) ## Much more than make test has time for, an hour and a half: HIS
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 	@HOSTILE_EXAMPLES=20000 $(BIN)/pytest -q -n 2 tests/hostile
 	@LIMIT_DAYS=21 $(BIN)/pytest -q tests/limits/test_flat_for_weeks.py
+	@FALSE_ALARM_HOURS=24 FALSE_ALARM_NODES=1000 $(BIN)/pytest -q -n 2 tests/property/test_false_alarms.py
 	@$(BIN)/python -m testbed build
 	@$(BIN)/python -m tests.chaos --minutes $(MINUTES)
 
@@ -70,7 +71,7 @@ cluster: $(READY) ## A real control plane with hollow nodes for you, until Ctrl-
 	@$(BIN)/python -m testbed up --nodes $(NODES)
 
 .PHONY: bench
-bench: $(READY) $(BENCH_VENV)/.ready ## CPU, memory and speed on the real API server, beside other clients: PARTS="watching remediating moving draining handover sharing leases growth asking page"
+bench: $(READY) $(BENCH_VENV)/.ready ## CPU, memory and speed on the real API server, beside other clients: PARTS="watching leases agents remediating moving draining handover sharing asking page growth"
 	@$(BIN)/python -m testbed build
 	@$(BIN)/python -m tests.bench $(if $(PARTS),--parts $(PARTS))
 

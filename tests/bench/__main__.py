@@ -1,10 +1,10 @@
 """`python -m tests.bench`: what our operator costs and how quick it is, on a real API server.
 
-Its parts: watching, beside the Python clients people use; the leases of all nodes; remediating, beside what the Go operator
-needed; moving the pods of failed nodes; many drains at once; handing over from one replica to the next; sharing the work
-among several; asking the command line; opening the page; and growth, from 100 nodes to 15,000. Prints tables, the last of
-which has every bar, writes build/bench.json, and ends with 1 when a bound is broken. The clients run in .venv-bench, which
-`make bench` makes. With --publish, docs/growth.md gets the numbers of leases and growth.
+Its parts: watching, beside the Python clients people use; the leases of all nodes; what agents cost the API server;
+remediating, beside what the Go operator needed; moving the pods of failed nodes; many drains at once; handing over from one
+replica to the next; sharing the work among several; asking the command line; opening the page; and growth, from 100 nodes to
+15,000. Prints tables, the last of which has every bar, writes build/bench.json, and ends with 1 when a bound is broken. The
+clients run in .venv-bench, which `make bench` makes. With --publish, docs/growth.md gets the numbers of leases and growth.
 """
 
 import argparse
@@ -22,6 +22,8 @@ from testbed.cluster import ControlPlane, ControlPlaneFailed
 from testbed.programs import NoControlPlane, Programs, control_plane_programs
 from testbed.settings import Settings
 from tests.bench import drained, growth, growth_page, moves, report, shares, successions
+from tests.bench.agents import AGENTS
+from tests.bench.agents_guarding import guard
 from tests.bench.asking import ask
 from tests.bench.draining import drain
 from tests.bench.failover import move
@@ -96,6 +98,7 @@ async def _growth(cluster: ControlPlane, asked: argparse.Namespace) -> report.Pa
 MEASURES: dict[str, Callable[[ControlPlane, argparse.Namespace], Awaitable[report.Part]]] = {
     WATCHING: _watching,
     "leases": lambda cluster, asked: hear(cluster, asked.nodes, asked.watched_seconds),
+    "agents": lambda cluster, asked: guard(cluster, min(asked.nodes, AGENTS), asked.watched_seconds),
     "remediating": lambda cluster, asked: remediate(cluster, asked.nodes, asked.watched_seconds),
     "moving": _moving,
     "draining": _draining,

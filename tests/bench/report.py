@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from tests.bench.agents import PACE, Burden, Guarding
 from tests.bench.asked import BARE, Answered, Asking
 from tests.bench.bars import bars
 from tests.bench.drained import Draining
@@ -22,13 +23,14 @@ from tests.bench.successions import REPLICAS, HandedOver
 from tests.bench.tables import table
 from tests.bench.turns import REFERENCE_NAME, REFERENCES, Reference, Remediating, Turn, Watched
 
-Part = Watching | Hearing | Remediating | Moving | Draining | HandedOver | Sharing | Asking | Paged | Growing
+Part = Watching | Hearing | Guarding | Remediating | Moving | Draining | HandedOver | Sharing | Asking | Paged | Growing
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine
     watching: Watching | None = None
     leases: Hearing | None = None
+    agents: Guarding | None = None
     remediating: Remediating | None = None
     moving: Moving | None = None
     draining: Draining | None = None
@@ -329,6 +331,32 @@ def _heard(what: str, one: Stretch) -> Sequence[str]:
     )
 
 
+def _guarding(guarding: Guarding) -> list[str]:
+    burden, talk = guarding.burden, guarding.talk
+    sent, received = (count / burden.seconds / 1000 for count in (talk.bytes_sent, talk.bytes_received))
+    head = (
+        f"Agents: {guarding.agents:,} of them, each with a connection and a token of its own, ask once in "
+        f"{PACE.interval_seconds:g} s for {burden.seconds:.0f} s: {talk.renewals:,} renewals and {talk.lists:,} lists of all "
+        f"agents,\n{sum(talk.failures.values()):,} without an answer. CPU of one core. On connections that lasted, {sent:.0f} kB/s "
+        f"went to the API server and {received:.0f} kB/s came back. Who played\nthe agents used {100 * guarding.crowd_share:.0f} % of "
+        f"a core. The load was {guarding.load_before:.1f} before and {guarding.load_after:.1f} after."
+    )
+    cost: list[Sequence[str]] = [
+        ("", "at rest, %", "with agents, %", "for agents, %"),
+        *(_burden(name, burden) for name in burden.rest),
+    ]
+    times: list[Sequence[str]] = [
+        ("of", "p50 s", "p99 s", "last s"),
+        *((name, *_spread(one)) for name, one in (("renewals", talk.renewal), ("lists", talk.list)) if one),
+    ]
+    return [head, table(cost), table(times)]
+
+
+def _burden(name: str, burden: Burden) -> Sequence[str]:
+    shares = burden.rest[name] / burden.seconds, burden.guarded[name] / burden.seconds, burden.cpu_share(name)
+    return (name, *(f"{100 * share:.1f}" for share in shares))
+
+
 def _growing(growing: Growing) -> list[str]:
     head = (
         "Growing: a cluster in several sizes, with heartbeats as kubelets write them, up to as many as the machine bears. One node "
@@ -347,6 +375,7 @@ _PAGES: dict[type, Callable[[Any], list[str]]] = {
     Sharing: _sharing,
     Asking: _asking,
     Hearing: _hearing,
+    Guarding: _guarding,
     Growing: _growing,
     Paged: _paged,
 }

@@ -5,6 +5,7 @@ that none outlives the time that the operator would wait for it.
 """
 
 import asyncio
+import resource
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -15,13 +16,12 @@ import pytest_asyncio
 from defib.clock import SystemClock
 from defib.decide.self_fence.safe_time import safe_time
 from defib.kube.client import Client
-from defib.kube.http import connect
 from testbed.cluster import ControlPlane
 from testbed.network import OUTSIDE, Network
 from testbed.programs import Program, Programs
-from testbed.settings import Settings
 from tests.contract.api_server.steps import eventually
 from tests.e2e.agent_fleet import WATCHDOG_SECONDS, ZONES, Fleet, fleet_of, prepare, way_in
+from tests.e2e.bare_cluster import administrator, bare_cluster
 
 pytestmark = [
     pytest.mark.real,
@@ -37,17 +37,15 @@ MEMORY_MIB_MAX = 40
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def plane(programs: Programs) -> AsyncIterator[ControlPlane]:
-    async with ControlPlane(programs, Settings(api_only=True)) as plane:
-        await plane.wait_for_namespace("default")
+    async with bare_cluster(programs) as plane:
         yield plane
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(plane: ControlPlane) -> AsyncIterator[Client]:
-    client = Client(await connect(plane.kubeconfig, None, {}, CLOCK), CLOCK)
-    await prepare(client)
-    yield client
-    await client.close()
+    async with administrator(plane) as client:
+        await prepare(client)
+        yield client
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +134,25 @@ async def test_a_node_dies_with_its_agent_killed_or_frozen_and_not_when_it_was_s
     await fleet.expect_dead({"n1", "n2"}, WATCHDOG_SECONDS + 5)
     await asyncio.sleep(WATCHDOG_SECONDS)  # the watchdog of the third is a process too, and would have fired by now
     assert fleet.dead() == {"n1", "n2"}
+
+
+async def test_on_a_full_disk_nodes_live_and_die_as_on_any_other(fleet: Fleet) -> None:
+    """Not one more byte goes into any file, also not into the log, as on a disk without room."""
+    for node in fleet.nodes.values():
+        assert node.agent is not None
+        resource.prlimit(node.agent.pid, resource.RLIMIT_FSIZE, (0, 0))
+    fleet.network.isolate("n2")
+    await fleet.expect_dead({"n2"}, DIES_WITHIN)
+    await asyncio.sleep(WATCHDOG_SECONDS)  # real processes: whoever had stopped being fed would be dead by then
+    assert fleet.dead() == {"n2"}
+    before = [await fleet.report(name) for name in ZONES]
+
+    async def go_on() -> bool:
+        now = [await fleet.report(name) for name in ZONES if name != "n2"]
+        told = {report.boot_id: report.sequence for report in before if report}
+        return all(report is not None and report.sequence > told[report.boot_id] for report in now)
+
+    await eventually(go_on, within=10)
 
 
 async def test_an_agent_that_is_stopped_while_it_is_cut_off_leaves_the_watchdog_counting(fleet: Fleet) -> None:

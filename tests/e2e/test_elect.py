@@ -15,12 +15,11 @@ import pytest_asyncio
 from defib.clock import SystemClock
 from defib.kube.client import Client, Merge
 from defib.kube.errors import NotFound
-from defib.kube.http import connect
 from defib.kube.kinds import LEASES
 from testbed.cluster import ControlPlane
 from testbed.programs import Program, Programs
-from testbed.settings import Settings
 from tests.contract.api_server.steps import eventually
+from tests.e2e.bare_cluster import administrator, bare_cluster
 from tests.e2e.elected import (
     LEASE_SECONDS,
     LOST_GRACE_SECONDS,
@@ -42,16 +41,14 @@ BUSY_SECONDS = 2.0  # processes start slowly on a busy machine
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def plane(programs: Programs) -> AsyncIterator[ControlPlane]:
-    async with ControlPlane(programs, Settings(api_only=True)) as plane:
-        await plane.wait_for_namespace("default")
+    async with bare_cluster(programs) as plane:
         yield plane
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(plane: ControlPlane) -> AsyncIterator[Client]:
-    client = Client(await connect(plane.kubeconfig, None, {}, CLOCK), CLOCK)
-    yield client
-    await client.close()
+    async with administrator(plane) as client:
+        yield client
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -10,27 +10,12 @@ from urllib.parse import quote, urlencode, urlsplit
 from defib import __version__
 from defib.agent.exchange import Answer, BadAnswer, Line, connect
 from defib.clock import Clock
-from defib.kube.credentials import (
-    Credentials,
-    Fixed,
-    FromTokenFile,
-    KeyPair,
-    Password,
-    Presented,
-    Source,
-    Token,
-    TokenFile,
-    WatchedText,
-    basic,
-    bearer,
-    tls_context,
-)
+from defib.kube.credentials import Credentials, Exec, Presented
 from defib.kube.errors import BadConfig, Unreachable
 from defib.kube.kubeconfig import Connection, load_connection
+from defib.kube.login import UNAUTHORIZED, Tls, explained, source_of
 from defib.kube.transport import Request
-from defib.model.secret import Secret
 
-UNAUTHORIZED = 401
 HTTPS_PORT, HTTP_PORT = 443, 80
 
 
@@ -48,13 +33,14 @@ class LeanTransport:
     """One connection is kept for the next request. Requests at the same time have one each, and one of them is kept."""
 
     def __init__(self, connection: Connection, clock: Clock, seconds: float) -> None:
-        self._connection = connection
+        source = source_of(connection, clock)
+        if isinstance(source, Exec):
+            raise BadConfig(f"{connection.source}: an agent runs no exec plugin; give it a token or a certificate")
+        self.connection = connection
         self._seconds = seconds
-        self._credentials = Credentials(connection.user, _source(connection, clock), clock)
-        self._ca = WatchedText(connection.ca, clock) if connection.ca else None
-        self._tls: ssl.SSLContext | None = None
-        self._made_of: tuple[Secret | None, KeyPair | None] | None = None
-        self._idle: list[Line] = []
+        self._credentials = Credentials(connection.user, source, clock)
+        self._tls = Tls(connection, clock)
+        self._kept: tuple[ssl.SSLContext | None, Line] | None = None
 
     @asynccontextmanager
     async def send(self, request: Request) -> AsyncIterator["Whole"]:
@@ -62,50 +48,59 @@ class LeanTransport:
         answer = await self._exchange(request, presented)
         if answer.status == UNAUTHORIZED and (renewed := await self._credentials.renewed(presented)) != presented:
             answer = await self._exchange(request, renewed)
-        yield Whole(answer)
+        body = answer.body
+        if answer.status == UNAUTHORIZED:
+            body = explained(body, self.connection.source, self._credentials.advice)
+        yield Whole(answer.status, answer.headers, body)
 
     def describe(self) -> str:
-        return f"{self._connection.server} ({self._connection.source})"
+        return f"{self.connection.server} ({self.connection.source})"
 
     async def close(self) -> None:
-        while self._idle:
-            self._idle.pop().drop()
+        if self._kept:
+            self._kept[1].drop()
+        self._kept = None
 
     async def _exchange(self, request: Request, presented: Presented) -> Answer:
+        is_tls = self.connection.server.startswith("https:")
+        tls = await self._tls.context(presented.key_pair) if is_tls else None
         line: Line | None = None
         try:
-            line = self._idle.pop() if self._idle else await self._connect(presented.key_pair)
+            line = self._take(tls) or await self._connect(tls)
             answer = await line.ask(self._head(request, presented), request.body)
         except BaseException as error:
             if line:
                 line.drop()  # also when we gave up waiting: what was not sent by now never is
+            if isinstance(error, ssl.SSLCertVerificationError):
+                self._tls.doubt()
             if not isinstance(error, OSError | EOFError | BadAnswer):
                 raise
             why = f"{request}: no answer from {self.describe()}: {error or type(error).__name__}"
             raise Unreachable(why) from None
-        if line.is_open and not self._idle:
-            self._idle.append(line)
-        elif line.is_open:
-            line.drop()
+        self._keep(tls, line)
         return answer
 
-    async def _connect(self, key_pair: KeyPair | None) -> Line:
-        address = urlsplit(self._connection.server)
-        is_tls = address.scheme == "https"
-        host, port = address.hostname or "", address.port or (HTTPS_PORT if is_tls else HTTP_PORT)
-        tls = await self._context(key_pair) if is_tls else None
-        return await connect(host, port, tls, self._connection.tls_server_name or host, self._seconds)
+    def _take(self, tls: ssl.SSLContext | None) -> Line | None:
+        """The line that was kept, unless it was opened with what has been replaced since: it would show the old."""
+        kept, self._kept = self._kept, None
+        if kept is None or kept[0] is tls:
+            return kept[1] if kept else None
+        kept[1].drop()
+        return None
 
-    async def _context(self, key_pair: KeyPair | None) -> ssl.SSLContext:
-        ca = await self._ca.content() if self._ca else None
-        if self._tls is None or self._made_of != (ca, key_pair):
-            verify = not self._connection.insecure_skip_tls_verify
-            self._tls = await asyncio.to_thread(tls_context, self._connection.source, ca, key_pair, verify=verify)
-            self._made_of = (ca, key_pair)
-        return self._tls
+    def _keep(self, tls: ssl.SSLContext | None, line: Line) -> None:
+        if line.is_open and self._kept is None:
+            self._kept = (tls, line)
+        elif line.is_open:
+            line.drop()
+
+    async def _connect(self, tls: ssl.SSLContext | None) -> Line:
+        address = urlsplit(self.connection.server)
+        host, port = address.hostname or "", address.port or (HTTPS_PORT if tls else HTTP_PORT)
+        return await connect(host, port, tls, self.connection.tls_server_name or host, self._seconds)
 
     def _head(self, request: Request, presented: Presented) -> str:
-        address = urlsplit(self._connection.server)
+        address = urlsplit(self.connection.server)
         query = f"?{urlencode(request.query)}" if request.query else ""
         lines = [
             f"{request.method} {address.path.rstrip('/')}{quote(request.path, safe='/:')}{query} HTTP/1.1",
@@ -122,26 +117,13 @@ class LeanTransport:
 class Whole:
     """An answer that has been read to its end."""
 
-    def __init__(self, answer: Answer) -> None:
-        self.status = answer.status
-        self.headers = answer.headers
-        self._body = answer.body
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        self.status = status
+        self.headers = headers
+        self._body = body
 
     async def read(self) -> bytes:
         return self._body
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         yield self._body
-
-
-def _source(connection: Connection, clock: Clock) -> Source:
-    match connection.user.login:
-        case Token(token):
-            return Fixed(bearer(token))
-        case TokenFile(path):
-            return FromTokenFile(path, clock)
-        case Password() as login:
-            return Fixed(basic(login))
-        case None:
-            return Fixed(Presented())
-    raise BadConfig(f"{connection.source}: an agent runs no exec plugin; give it a token or a certificate")

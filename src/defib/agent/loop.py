@@ -8,6 +8,7 @@ disarmed only after the API server has taken note of that: else the others could
 import asyncio
 import math
 from collections.abc import Callable
+from zlib import crc32
 
 import msgspec
 import structlog
@@ -50,6 +51,7 @@ class Agent:
         self._place = Place(Peer(settings.node, site.domain))
         self._round: Round | None = None  # the last one, for as long as the API server does not answer us
         self._has_list = False
+        self._turn = crc32(settings.node.encode())  # all agents may have started at once, and must not list at once
         self._watchdog: Watchdog | None = None
         self._permit_until = -math.inf
         self._reason: Reason | None = None
@@ -98,7 +100,8 @@ class Agent:
         """One request, and what its answer says. Whether there was one."""
         pace, began = self._settings.pace, self._now()
         self._memory = ask_again(self._memory)
-        wants_list = self._memory.answered > 0 and (not self._has_list or self._memory.sequence % PEERS_EVERY == 0)
+        is_turn = (self._memory.sequence + self._turn) % PEERS_EVERY == 0
+        wants_list = self._memory.answered > 0 and (is_turn or not self._has_list)
         try:
             async with asyncio.timeout(pace.request_seconds):
                 if wants_list and not is_stopping:

@@ -26,8 +26,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     node: str
     nonce: str
     word: Word
+    age_seconds: float
     order: Order | None = None
-    age_seconds: float = 0.0
 
 
 def says(told: Told, boot_id: str) -> Says | None:

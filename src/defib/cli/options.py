@@ -10,7 +10,7 @@ import msgspec
 
 from defib.config import FILE_VARIABLE, SETTINGS, Setting, Settings, load
 from defib.console.acting_as import ActingAs
-from defib.forms import Duration
+from defib.forms import Duration, Form
 
 Command = Callable[..., Any]
 
@@ -61,19 +61,31 @@ def _option(setting: Setting) -> Callable[[Command], Command]:
     )
 
 
-class Length(click.ParamType[float]):
-    """A time as the settings write it, in seconds."""
+class Written(click.ParamType[Any]):
+    """A value as the settings write it."""
 
-    name = "duration"
+    def __init__(self, form: Form) -> None:
+        self.name = form.placeholder.lower()
+        self._form = form
 
-    def __init__(self, at_least: str, at_most: str) -> None:
-        self._form = Duration(at_least, at_most)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
             return self._form.read(value)
         except ValueError:
             self.fail(f"{value!r} is not {self._form.allowed}", param, ctx)
+
+
+class Length(Written):
+    """A time, in seconds."""
+
+    def __init__(self, at_least: str, at_most: str) -> None:
+        super().__init__(Duration(at_least, at_most))
+
+
+def length_option(flag: str, default: str, at_least: str, at_most: str, text: str) -> Callable[[Command], Command]:
+    """A time that has a default."""
+    length = Length(at_least, at_most)
+    return click.option(flag, type=length, metavar="DURATION", default=default, show_default=True, help=text)
 
 
 def settings_from(flags: Mapping[str, Any]) -> Settings:

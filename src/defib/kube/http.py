@@ -16,38 +16,21 @@ from pathlib import Path
 from urllib.parse import quote, urlencode, urlsplit
 
 import aiohttp
-import msgspec
 from multidict import CIMultiDict
 from yarl import URL
 
 from defib import __version__
 from defib.clock import Clock
-from defib.kube.credentials import (
-    Credentials,
-    Exec,
-    Fixed,
-    FromTokenFile,
-    KeyPair,
-    Password,
-    Presented,
-    Source,
-    Token,
-    TokenFile,
-    WatchedText,
-    basic,
-    bearer,
-    tls_context,
-)
-from defib.kube.errors import UNREADABLE, BadConfig, Status, Unreachable
+from defib.kube.credentials import Credentials, Exec, Presented
+from defib.kube.errors import BadConfig, Unreachable
 from defib.kube.exec_plugin import ExecPlugin
 from defib.kube.kubeconfig import Connection, load_connection
+from defib.kube.login import UNAUTHORIZED, Tls, explained, source_of
 from defib.kube.transport import Request, Response
-from defib.model.secret import Secret
 from defib.wire import DroppingResponse, open_socket
 
 CONNECT_SECONDS_MAX = 5.0
 KEEPALIVE_SECONDS = 30.0  # well below what API servers and load balancers allow
-UNAUTHORIZED = 401
 PROXY_AUTH_REQUIRED = 407
 BODY_AT_ONCE_BYTES = 2**20
 GATHER_SECONDS = 0.1
@@ -89,8 +72,9 @@ async def connect(
 
 async def open_transport(connection: Connection, environ: Mapping[str, str], clock: Clock) -> "HttpTransport":
     """Raises BadConfig when the certificates at hand cannot be used."""
-    credentials = Credentials(connection.user, _source(connection, environ, clock), clock)
-    transport = HttpTransport(connection, credentials, clock)
+    source = source_of(connection, clock)
+    login = ExecPlugin(connection, environ, clock) if isinstance(source, Exec) else source
+    transport = HttpTransport(connection, Credentials(connection.user, login, clock), clock)
     try:
         await transport.check_certificates()
     except BadConfig:
@@ -113,7 +97,7 @@ class HttpTransport:
         self.connection = connection
         self._credentials = credentials
         self._clock = clock
-        self._tls = _Tls(connection, clock)
+        self._tls = Tls(connection, clock)
         self._proxy = connection.proxy_url.reveal() if connection.proxy_url else None
         self._session = aiohttp.ClientSession(
             # The client above bounds what is in flight; a watch may hold its connection for as long as it likes.
@@ -202,13 +186,7 @@ class HttpTransport:
             body = await answer.read()
         finally:
             answer.close()
-        try:
-            status = msgspec.json.decode(body, type=Status)
-        except UNREADABLE:
-            status = Status(reason="Unauthorized")  # a proxy's page explains nothing and may hold anything
-        said = status.message or "Unauthorized"
-        told = msgspec.structs.replace(status, message=f"{said} ({self.connection.source}): {self._credentials.advice}")
-        return _Refusal(answer.headers, msgspec.json.encode(told))
+        return _Refusal(answer.headers, explained(body, self.connection.source, self._credentials.advice))
 
 
 class _Lost(aiohttp.ClientError):
@@ -304,54 +282,6 @@ class _Refusal:
 
     def close(self) -> None:
         """Nothing is open."""
-
-
-class _Tls:
-    """The TLS settings for new connections, made anew when a file behind them was replaced."""
-
-    def __init__(self, connection: Connection, clock: Clock) -> None:
-        self._connection = connection
-        self._ca = WatchedText(connection.ca, clock) if connection.ca else None
-        self._one_at_a_time = asyncio.Lock()
-        self._made_of: tuple[Secret | None, KeyPair | None] = (None, None)
-        self._context: ssl.SSLContext | None = None
-        self._is_in_doubt = False
-
-    def doubt(self) -> None:
-        """The server's certificate was not accepted: perhaps its CA was replaced, so look before the next attempt."""
-        self._is_in_doubt = True
-
-    async def context(self, key_pair: KeyPair | None) -> ssl.SSLContext:
-        async with self._one_at_a_time:
-            ca = await self._ca.content(now=self._is_in_doubt) if self._ca else None
-            self._is_in_doubt = False
-            if self._context is None or self._made_of != (ca, key_pair):
-                self._context = await self._make(ca, key_pair)
-                self._made_of = (ca, key_pair)
-            return self._context
-
-    async def _make(self, ca: Secret | None, key_pair: KeyPair | None) -> ssl.SSLContext:
-        verify = not self._connection.insecure_skip_tls_verify
-        try:
-            return await asyncio.to_thread(tls_context, self._connection.source, ca, key_pair, verify=verify)
-        except BadConfig:
-            if self._context is None:
-                raise
-            return self._context  # in the middle of a replacement: the certificate is new and the key is not yet
-
-
-def _source(connection: Connection, environ: Mapping[str, str], clock: Clock) -> Source:
-    match connection.user.login:
-        case Token(token):
-            return Fixed(bearer(token))
-        case TokenFile(path):
-            return FromTokenFile(path, clock)
-        case Password() as login:
-            return Fixed(basic(login))
-        case Exec():
-            return ExecPlugin(connection, environ, clock)
-        case None:
-            return Fixed(Presented())
 
 
 def _payload(body: bytes) -> bytes | io.BytesIO | None:

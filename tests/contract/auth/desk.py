@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,13 +11,21 @@ from typing import Any
 import msgspec
 import yaml
 
-from defib.kube.http import HttpTransport, connect, open_transport
-from defib.kube.kubeconfig import load_connection
+from defib.agent.api import LeanTransport
+from defib.clock import Clock
+from defib.kube.http import HttpTransport, open_transport
+from defib.kube.kubeconfig import Connection, load_connection
 from defib.kube.transport import Request
 from tests.builders import T0
 from tests.contract.auth.authority import Authority
 
 GET = Request(method="GET", path="/api/v1/nodes")
+Opened = HttpTransport | LeanTransport
+Opens = Callable[[Connection, Mapping[str, str], Clock], Awaitable[Opened]]
+
+
+async def as_an_agent(connection: Connection, _environ: Mapping[str, str], clock: Clock) -> Opened:
+    return LeanTransport(connection, clock, 3.0)
 
 
 class HandClock:
@@ -42,7 +50,8 @@ class HandClock:
 class Desk:
     """A person's folder with a kubeconfig in it, and the ways to use it."""
 
-    def __init__(self, folder: Path, authority: Authority) -> None:
+    def __init__(self, folder: Path, authority: Authority, opens: Opens = open_transport) -> None:
+        self._opens = opens
         self.folder = folder
         self.authority = authority
         self.clock = HandClock()
@@ -76,21 +85,23 @@ class Desk:
     def write_kubeconfig(self, content: dict[str, Any]) -> None:
         self.kubeconfig.write_text(yaml.safe_dump(content))
 
-    async def opened(self) -> HttpTransport:
-        return await connect(self.kubeconfig, None, self.environ, self.clock)
+    async def opened(self, context: str | None = None) -> Opened:
+        named = None if "KUBECONFIG" in self.environ else self.kubeconfig
+        connection = await asyncio.to_thread(load_connection, named, context, self.environ)
+        return await self._opens(connection, self.environ, self.clock)
 
     @asynccontextmanager
-    async def connected(self) -> AsyncIterator[HttpTransport]:
-        transport = await self.opened()
+    async def connected(self, context: str | None = None) -> AsyncIterator[Opened]:
+        transport = await self.opened(context)
         try:
             yield transport
         finally:
             await transport.close()
 
     @asynccontextmanager
-    async def connected_in_cluster(self, service_account: Path) -> AsyncIterator[HttpTransport]:
+    async def connected_in_cluster(self, service_account: Path) -> AsyncIterator[Opened]:
         connection = await asyncio.to_thread(load_connection, None, None, self.environ, service_account)
-        transport = await open_transport(connection, self.environ, self.clock)
+        transport = await self._opens(connection, self.environ, self.clock)
         try:
             yield transport
         finally:
@@ -101,14 +112,14 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-async def ask(transport: HttpTransport, request: Request = GET) -> int:
+async def ask(transport: Opened, request: Request = GET) -> int:
     """The status of the answer, whose body is read to its end."""
     async with transport.send(request) as response:
         await response.read()
         return response.status
 
 
-async def said(transport: HttpTransport, request: Request = GET) -> str:
+async def said(transport: Opened, request: Request = GET) -> str:
     """The server's message in a refusal."""
     async with transport.send(request) as response:
         message = msgspec.json.decode(await response.read())["message"]

@@ -1,16 +1,27 @@
-"""Who we are: every kind of credentials a kubeconfig or a pod can give, shown to a real TLS server."""
+"""Who we are: every kind of credentials a kubeconfig or a pod can give, shown to a real TLS server.
 
+The operator and the agent of a node have different transports and one way to log in.
+"""
+
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from defib.kube.errors import BadConfig
-from defib.kube.http import connect
+from defib.kube.errors import BadConfig, Unreachable
+from defib.kube.http import open_transport
 from defib.kube.transport import Request
-from tests.contract.auth.desk import Desk, ask, encoded, said
+from tests.contract.auth.authority import Authority
+from tests.contract.auth.desk import Desk, Opens, as_an_agent, ask, encoded, said
 from tests.contract.auth.servers import ApiServer
+
+
+@pytest.fixture(params=[open_transport, as_an_agent], ids=["operator", "agent"])
+def desk(request: pytest.FixtureRequest, tmp_path: Path, authority: Authority) -> Desk:
+    opens: Opens = request.param
+    return Desk(tmp_path, authority, opens)
 
 
 def a_pod(desk: Desk, server: ApiServer, token: str) -> Path:
@@ -74,6 +85,26 @@ async def test_a_half_replaced_certificate_does_not_stop_us(desk: Desk, server: 
     assert server.certificates == ["old", "old", "new"]
 
 
+async def test_on_a_full_disk_the_old_certificate_is_shown_and_later_the_new_one(
+    desk: Desk, server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = desk.authority.issue("old"), desk.authority.issue("new")
+    desk.write("tls.crt", old.certificate)
+    desk.write("tls.key", old.key)
+    desk.configure(server.url, {"client-certificate": "tls.crt", "client-key": "tls.key"})
+    async with desk.connected() as transport:
+        await ask(transport)
+        desk.write("tls.crt", new.certificate)
+        desk.write("tls.key", new.key)
+        desk.clock.advance(60)
+        with monkeypatch.context() as disk:
+            disk.setattr(tempfile, "tempdir", str(desk.folder / "no room"))
+            await ask(transport)
+        desk.clock.advance(60)
+        await ask(transport)
+    assert server.certificates == ["old", "old", "new"]
+
+
 async def test_a_refused_certificate_is_read_again_at_once(desk: Desk, server: ApiServer) -> None:
     old, new = desk.authority.issue("old"), desk.authority.issue("new")
     desk.write("tls.crt", old.certificate)
@@ -86,6 +117,26 @@ async def test_a_refused_certificate_is_read_again_at_once(desk: Desk, server: A
         server.knows = lambda seen: seen.certificate == "new"
         assert await ask(transport) == 200
     assert server.certificates == ["old", "old", "new"]
+
+
+async def test_a_replaced_ca_file_is_read_again_when_the_server_is_not_trusted(desk: Desk, server: ApiServer) -> None:
+    desk.write("ca.crt", Authority("the CA before").certificate)
+    desk.configure(server.url, {}, **{"certificate-authority": "ca.crt"})
+    async with desk.connected() as transport:
+        with pytest.raises(Unreachable):
+            await ask(transport)
+        desk.write("ca.crt", desk.authority.certificate)
+        assert await ask(transport) == 200
+
+
+async def test_a_half_replaced_ca_file_does_not_stop_us(desk: Desk, server: ApiServer) -> None:
+    desk.write("ca.crt", desk.authority.certificate)
+    desk.configure(server.url, {}, **{"certificate-authority": "ca.crt"})
+    async with desk.connected() as transport:
+        await ask(transport)
+        desk.write("ca.crt", desk.authority.certificate[:100])
+        desk.clock.advance(60)
+        assert await ask(transport) == 200
 
 
 async def test_a_token_is_sent(desk: Desk, server: ApiServer) -> None:
@@ -282,9 +333,8 @@ async def test_a_context_is_chosen_by_name(desk: Desk, server: ApiServer) -> Non
         }
     )
     for context in ("dev", None):
-        transport = await connect(desk.kubeconfig, context, desk.environ, desk.clock)
-        await ask(transport)
-        await transport.close()
+        async with desk.connected(context) as transport:
+            await ask(transport)
     assert server.tokens == ["Bearer t-bob", "Bearer t-ann"]
 
 
@@ -298,7 +348,6 @@ async def test_the_files_of_kubeconfig_are_merged(desk: Desk, server: ApiServer)
     first = yaml.safe_load(desk.kubeconfig.read_text())
     desk.write_kubeconfig({name: value for name, value in first.items() if name != "users"})
     desk.environ["KUBECONFIG"] = f"{desk.kubeconfig}:{desk.folder / 'missing'}:{elsewhere / 'config'}"
-    transport = await connect(None, None, desk.environ, desk.clock)
-    assert await ask(transport) == 200
-    await transport.close()
+    async with desk.connected() as transport:
+        assert await ask(transport) == 200
     assert server.tokens == ["Bearer t-merged"]

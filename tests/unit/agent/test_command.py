@@ -1,5 +1,7 @@
 """`defib agent` before it does anything: what it refuses, each in one line that says what to do."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,9 @@ def test_without_a_cluster_it_does_not_start(capsys: pytest.CaptureFixture[str],
         capsys, *ME, f"--watchdog={tmp_path}/watchdog", f"--tls={tls}", f"--kubeconfig={tmp_path}/none"
     )
     assert (code, len(lines)) == (1, 1)
+
+
+def test_an_agent_is_small_because_it_does_without_the_operators_http() -> None:
+    asked = "import sys, defib.cli.commands.agent, defib.cli.agent; print('aiohttp' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert told.stdout == "False\n"

@@ -72,7 +72,13 @@ class Recorder:
 
 
 class Room:
-    def __init__(self, clock: VirtualClock, group: asyncio.TaskGroup) -> None:
+    def __init__(
+        self,
+        clock: VirtualClock,
+        group: asyncio.TaskGroup,
+        leases: Callable[..., Leases] = Leases,
+        agent: Callable[..., Agent] = Agent,
+    ) -> None:
         self.clock = clock
         self.server = ApiServer(clock)
         self.admin = Client(InProcess(self.server, "admin"), clock)
@@ -80,9 +86,9 @@ class Room:
         self.armed_at: float | None = None
         self._group = group
         self.running: asyncio.Task[bool] | None = None
-        self.leases = Leases(Client(InProcess(self.server, "agent"), clock), HOME, "n1", PACE.request_seconds, clock)
+        self.leases = leases(Client(InProcess(self.server, "agent"), clock), HOME, "n1", PACE.request_seconds, clock)
         asking = Asking("n1", "boot-1", PACE, Certificates(Path("nowhere")), clock)
-        self.agent = Agent(
+        self.agent = agent(
             SETTINGS, Site("east", control_plane=False), 9640, Means(self.leases, asking, self._arm, clock)
         )
 
@@ -113,10 +119,16 @@ class Room:
         return report
 
 
-def play(scenario: Callable[[Room], Awaitable[None]]) -> None:
-    async def main(clock: VirtualClock) -> None:
+def play(
+    scenario: Callable[[Room], Awaitable[None]],
+    *,
+    leases: Callable[..., Leases] = Leases,
+    agent: Callable[..., Agent] = Agent,
+    clock_of: Callable[[asyncio.AbstractEventLoop], VirtualClock] = VirtualClock,
+) -> None:
+    async def main(_clock: VirtualClock) -> None:
         async with asyncio.TaskGroup() as group:
-            room = Room(clock, group)
+            room = Room(clock_of(asyncio.get_running_loop()), group, leases, agent)
             await scenario(room)
             if room.running:
                 room.running.cancel()

@@ -2,9 +2,10 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -118,26 +119,66 @@ async def test_silence_counts_as_no_word_and_does_not_hold_up_the_others(mine: P
 
 
 @pytest.mark.parametrize(
-    "spoil",
+    ("spoil", "said"),
     [
-        lambda told: msgspec.structs.replace(told, nonce="another"),
-        lambda told: msgspec.structs.replace(told, node="n9"),
-        lambda told: msgspec.structs.replace(told, age_seconds=11.0),
-        lambda told: msgspec.structs.replace(told, age_seconds=-1.0),
+        ({}, Says.NO_ORDER),
+        ({"nonce": "another"}, None),
+        ({"node": "n9"}, None),
+        ({"ageSeconds": 11.0}, None),
+        ({"ageSeconds": -1.0}, None),
+        ({"ageSeconds": None}, None),
     ],
 )
-async def test_an_answer_to_another_question_or_of_long_ago_is_none(spoil: Callable[[Told], Told], mine: Path) -> None:
+async def test_an_answer_to_another_question_or_of_long_ago_or_of_no_known_time_is_none(
+    spoil: dict[str, Any], said: Says | None, mine: Path
+) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         nonce = head.partition("nonce=")[2].partition(" ")[0]
-        body = msgspec.json.encode(spoil(Told(node="n1", nonce=nonce, word=Word.REACHED)))
+        good = msgspec.to_builtins(Told(node="n1", nonce=nonce, word=Word.REACHED, age_seconds=0.0))
+        told = {name: value for name, value in (good | spoil).items() if value is not None}
+        body = msgspec.json.encode(told)
         writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
         await writer.drain()
         writer.close()
 
     server = await asyncio.start_server(answer, HOST, 0, ssl=Certificates(mine).current().answering)
-    assert await asked(Address("n2", HOST, server.sockets[0].getsockname()[1]), mine) is None
+    assert await asked(Address("n2", HOST, server.sockets[0].getsockname()[1]), mine) is said
     server.close()
+
+
+async def test_an_answer_says_how_old_it_is_and_counts_from_that_long_before_it_was_asked_for(mine: Path) -> None:
+    async def look(_node: str) -> Found:
+        return Found(Word.REACHED)
+
+    theirs, ours = HandClock(), HandClock()
+    ours.at = 5000.0  # clocks of two machines have nothing in common but their pace
+    relay = Relay(look, never, theirs)
+    await relay.ask("n1")  # for somebody else who asked just before
+    theirs.at += 1.5
+    async with answering(Desk(relay, theirs), HOST, 0, Certificates(mine)) as port:
+        asking = Asking("n1", "boot-1", PACE, Certificates(mine), ours)
+        found = await ask_all(asking, [Address("n2", HOST, port)])
+    assert found.words == {"n2": Says.NO_ORDER}
+    assert found.began_at == 5000.0 - 1.5
+
+
+async def test_a_round_is_as_old_as_the_oldest_answer_in_it(mine: Path) -> None:
+    async def look(_node: str) -> Found:
+        return Found(Word.REACHED)
+
+    async with AsyncExitStack() as peers:
+        addresses = []
+        for number, age in enumerate((0.5, 1.5, 0.0)):
+            clock = HandClock()
+            relay = Relay(look, never, clock)
+            await relay.ask("n1")
+            clock.at += age
+            port = await peers.enter_async_context(answering(Desk(relay, clock), HOST, 0, Certificates(mine)))
+            addresses.append(Address(f"n{2 + number}", HOST, port))
+        found = await ask_all(Asking("n1", "boot-1", PACE, Certificates(mine), HandClock()), addresses)
+    assert len(found.words) == 3
+    assert found.began_at == 100.0 - 1.5
 
 
 async def test_new_certificates_are_used_without_a_restart(mine: Path, tmp_path: Path) -> None:
@@ -255,5 +296,5 @@ def test_all_peers_are_asked_within_the_time_for_them() -> None:
 
 
 def test_an_order_is_only_for_the_boot_that_it_names() -> None:
-    told = Told(node="n1", nonce="1", word=Word.REACHED, order=ORDER)
+    told = Told(node="n1", nonce="1", word=Word.REACHED, age_seconds=0.0, order=ORDER)
     assert (says(told, "boot-1"), says(told, "boot-2")) == (Says.ORDER, Says.NO_ORDER)

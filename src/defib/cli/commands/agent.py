@@ -6,44 +6,18 @@ from typing import Any
 import click
 
 from defib.cli.lean import without
-from defib.cli.options import Length, settings_from, settings_options
+from defib.cli.options import Written, length_option, settings_from, settings_options
 from defib.forms import Address, HostAndPort
-
-TIMES = (
-    ("--interval", "5s", "1s", "1m", "How often the API server is asked."),
-    ("--request-timeout", "3s", "1s", "1m", "How long it has to answer."),
-    ("--peer-time", "15s", "1s", "10m", "How long peers are asked before the node gives itself up."),
-    ("--watchdog-timeout", "15s", "5s", "10m", "After how long without being fed the watchdog shall fire."),
-)
-
-
-class _Place(click.ParamType[Address]):
-    name = "address"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
-        try:
-            return HostAndPort().read(value)
-        except ValueError:
-            self.fail(f"{value!r} is not {HostAndPort().allowed}", param, ctx)
-
-
-def _times(command: Any) -> Any:
-    for flag, default, least, most, text in reversed(TIMES):
-        command = click.option(
-            flag, type=Length(least, most), default=default, show_default=True, metavar="DURATION", help=text
-        )(command)
-    return command
 
 
 @click.command()
-@click.option("--node", required=True, envvar="DEFIB_NODE", metavar="NAME", help="This node. [env: DEFIB_NODE]")
+@click.option("--node", required=True, metavar="NAME", help="This node.")
 @click.option(
     "--address",
-    type=_Place(),
+    type=Written(HostAndPort()),
     required=True,
-    envvar="DEFIB_AGENT_ADDRESS",
     metavar="HOST:PORT",
-    help="Where peers reach this agent; it listens there only. [env: DEFIB_AGENT_ADDRESS]",
+    help="Where peers reach this agent; it listens there only.",
 )
 @click.option(
     "--tls",
@@ -68,7 +42,10 @@ def _times(command: Any) -> Any:
     metavar="N",
     help="So many requests in a row fail before peers are asked.",
 )
-@_times
+@length_option("--interval", "5s", "1s", "1m", "How often the API server is asked.")
+@length_option("--request-timeout", "3s", "1s", "1m", "How long it has to answer.")
+@length_option("--peer-time", "15s", "1s", "10m", "How long peers are asked before the node gives itself up.")
+@length_option("--watchdog-timeout", "15s", "5s", "10m", "After how long without being fed the watchdog shall fire.")
 @settings_options("kubeconfig", "context", "namespace", "log_format", "log_level")
 def agent(node: str, address: Address, tls: Path, watchdog: str, failures: int, **flags: Any) -> int:
     """Run the agent of this node, which takes the node down when it must.
@@ -91,7 +68,8 @@ def agent(node: str, address: Address, tls: Path, watchdog: str, failures: int, 
         from defib.cli.agent import run_until_stopped
         from defib.model.self_fence import Pace
 
-    interval, request, peers, timeout = (flags.pop(flag[2:].replace("-", "_")) for flag, *_ in TIMES)
+    times = ("interval", "request_timeout", "peer_time", "watchdog_timeout")
+    interval, request, peers, timeout = (flags.pop(name) for name in times)
     pace = Pace(interval_seconds=interval, request_seconds=request, failures=failures, peer_seconds=peers)
     settings = settings_from(flags)
     chosen = AgentSettings(

@@ -6,7 +6,7 @@ import click
 
 from defib import __version__
 from defib.cli.lean import without
-from defib.cli.options import Length, output_option, settings_from, settings_options
+from defib.cli.options import length_option, output_option, settings_from, settings_options
 
 
 @click.command()
@@ -94,21 +94,15 @@ ELECTING = (
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, required=True, metavar="-- COMMAND [ARG]...")
-@click.option(
+@length_option(
     "--lost-grace",
-    type=Length("0s", "1h"),
-    metavar="DURATION",
-    default="3s",
-    show_default=True,
-    help="How long the command may take to end when we no longer lead; then it is killed.",
+    *("3s", "0s", "1h"),
+    "How long the command may take to end when we no longer lead; then it is killed.",
 )
-@click.option(
+@length_option(
     "--stop-grace",
-    type=Length("0s", "1h"),
-    metavar="DURATION",
-    default="25s",
-    show_default=True,
-    help="How long it may take to end when we are told to stop; then it is killed.",
+    *("25s", "0s", "1h"),
+    "How long it may take to end when we are told to stop; then it is killed.",
 )
 @settings_options(*ELECTING)
 def elect(command: tuple[str, ...], lost_grace: float, stop_grace: float, **flags: str | None) -> int:
