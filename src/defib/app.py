@@ -23,6 +23,7 @@ from defib.decide.fencing.obstacles import waits_for_another
 from defib.decide.plan import NOTHING, Plan, decide
 from defib.decide.remediators import NO_WORK, plan_own_work
 from defib.decide.remedies import switched_off
+from defib.decide.settling import Settling, settle
 from defib.decide.wanted import wanted_kinds, widest
 from defib.gauges import Gauges, series_of
 from defib.kube.client import Answer, Client, Scope
@@ -53,7 +54,7 @@ from defib.model.meta import Resource
 from defib.model.pod import PODS_ON
 from defib.model.version import read_version
 from defib.observe.answers import ApiHealth
-from defib.observe.cache import LOCKS_NAME, Cache
+from defib.observe.cache import LOCKS_NAME, Cache, catch_up_seconds
 from defib.observe.node_pods import NodePods
 from defib.observe.remediators import Remediators
 from defib.observe.steadiness import Steadiness
@@ -69,7 +70,6 @@ log = structlog.get_logger("app")
 
 FIRST_CONTACT_SECONDS = 10.0
 FINISH_SECONDS = 10.0  # what was begun has this long to end before the lock is given back
-CATCH_UP_SECONDS = 10.0
 ACCOUNTS_SECONDS = 1.0  # so late what is written down of remediations may be seen
 ASIDE_PAUSE_SECONDS = 600.0
 ASIDE_BLIND_SECONDS = 60.0  # whoever leads and sees nothing is in the way of those who do
@@ -108,6 +108,7 @@ class Operator:
         self._executor = Executor(self._client, discovery, clock, hooks, terms)
         self._api_health = ApiHealth()
         self._steadiness = Steadiness(clock.now(), clock.monotonic())
+        self._settling = Settling()
         self._rules = rules_of(settings)
         self.leadership: Leadership = Alone()
         self._aside_due = clock.monotonic()
@@ -175,7 +176,7 @@ class Operator:
     async def catch_up(self) -> None:
         started = self._clock.monotonic()
         try:
-            await self._cache.refresh(CATCH_UP_SECONDS)
+            await self._cache.refresh(catch_up_seconds(self._cache.snapshot(self._clock.now())))
         finally:
             self._metrics.caught_up(self._clock.monotonic() - started)
 
@@ -243,10 +244,12 @@ class Operator:
         self._gauges.show(self.picture.cluster, self.picture.plan, self._own)
 
     def _look(self) -> Cluster:
-        now = self._clock.now()
-        doubts = (self._api_health.doubt(self._clock.monotonic()), self._steadiness.doubt(now, self._clock.monotonic()))
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        seen, trouble = self._cache.snapshot(now), self._api_health.doubt(monotonic)
+        self._settling = settle(self._settling, seen, trouble, monotonic)
+        doubts = (trouble, self._steadiness.doubt(now, monotonic), self._settling.doubt)
         return msgspec.structs.replace(
-            self._cache.snapshot(now),
+            seen,
             kinds=self._remediators.kinds,
             doubts=tuple(doubt for doubt in doubts if doubt),
             underway=self._executor.underway,

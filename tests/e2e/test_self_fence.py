@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -83,7 +82,7 @@ class Guarded:
                     await self._begin(boot, kubeconfig, tls)
                 if self.body is not None and not self.body.is_alive:
                     self.deaths.append(self.body.died_at())
-                    self.body = None
+                    await self._end()
                     self.node.machine.set_power(False)
                     await asyncio.sleep(1)  # a real machine takes its time as well
                     self.node.machine.set_power(True)
@@ -173,7 +172,7 @@ class Cluster:
             self.plane.keep()
             incidents = (await self.client.list_all(NODE_INCIDENTS)).items
             templates = (await self.client.list_all(TEMPLATES)).items
-            told: list[Any] = [msgspec.to_builtins(one.status) for one in (*incidents, *templates)]
+            told = [*map(msgspec.to_builtins, incidents), *map(msgspec.to_builtins, templates)]
             pytest.fail(f"not within {within:g} s: {what}; {told}")
 
 

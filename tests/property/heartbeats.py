@@ -2,6 +2,7 @@
 
 import heapq
 import math
+from collections import deque
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from random import Random
@@ -21,6 +22,8 @@ from defib.observe.shelf import Contents
 from tests.builders import T0
 
 EVERY = 10.0
+JUDGED_EVERY = 5.0
+GRACE = timedelta(seconds=40)
 ZONES = 3
 PATH = PowerPath(driver="hollow")
 
@@ -50,16 +53,24 @@ def draw_troubles(chance: Random, hours: float, nodes: int) -> list[Trouble]:
     return drawn
 
 
+def draw_outages(chance: Random, hours: float) -> list[Trouble]:
+    """Of the API server alone: one every five minutes, each over before the next."""
+    begins = (300.0 * number + chance.uniform(10, 100) for number in range(int(hours * 12)))
+    return [Trouble("api", at, at + chance.uniform(20.0, 180.0)) for at in begins]
+
+
 class Fleet:
     """Steps through time: renewals, as they come to us. Nobody is ever dead; whoever is asked and can be reached answers."""
 
-    def __init__(self, seed: int, nodes: int, hours: float) -> None:
+    def __init__(self, seed: int, nodes: int, hours: float, *, only_outages: bool = False) -> None:
         self._chance = Random(seed)
         self.now_seconds = 0.0
         self.ahead = 0.0  # by how much our clock shows a later time than is
         self.shelf = HeartbeatShelf(Scope(namespace=HEARTBEAT_NAMESPACE), self, HEARTBEATS)
-        self._troubles = draw_troubles(self._chance, hours, nodes)
+        drawn = draw_outages(self._chance, hours) if only_outages else draw_troubles(self._chance, hours, nodes)
+        self._ahead_of_us = deque(sorted(drawn, key=lambda one: one.begins))
         self._active: list[Trouble] = []
+        self._ends_first = math.inf  # of those that are active
         self._next = [(self._chance.uniform(0, EVERY), number) for number in range(nodes)]
         self._version = 1
         self.nodes = {f"n{number}": _node(number) for number in range(nodes)}
@@ -87,8 +98,17 @@ class Fleet:
             self.now_seconds = max(at, self.now_seconds)
             self._turn(number)
         self.now_seconds = until
-        self._active = [one for one in self._troubles if one.begins <= until < one.ends]
+        self._change_troubles(until)
         self._see()
+
+    def _change_troubles(self, now: float) -> None:
+        """Most seconds change nothing, and a whole day has 1,500 troubles."""
+        if self._ends_first > now and not (self._ahead_of_us and self._ahead_of_us[0].begins <= now):
+            return
+        while self._ahead_of_us and self._ahead_of_us[0].begins <= now:
+            self._active.append(self._ahead_of_us.popleft())
+        self._active = [one for one in self._active if now < one.ends]
+        self._ends_first = min((one.ends for one in self._active), default=math.inf)
 
     def _turn(self, number: int) -> None:
         """A kubelet's moment: it renews, or cannot and tries again in a while."""
@@ -109,8 +129,29 @@ class Fleet:
                 return number % ZONES == trouble.whom
         return number == trouble.whom
 
+    @property
+    def is_away(self) -> bool:
+        """The API server."""
+        return any(one.kind == "api" for one in self._active)
+
+    def judge(self) -> None:
+        """What Kubernetes says of nodes, by whoever reads their heartbeats every five seconds and may write."""
+        now = T0 + timedelta(seconds=self.now_seconds)
+        if self.is_away or self.now_seconds % JUDGED_EVERY:
+            return
+        said = {lease.name: self._said(lease, now) for lease in self.shelf.objects.values()}
+        changed = {name: _node(int(name[1:]), ready, now) for name, ready in said.items() if self._ready(name) != ready}
+        self.nodes = self.nodes | changed if changed else self.nodes
+
+    def _said(self, lease: Lease, now: datetime) -> str:
+        assert lease.spec.renew_time is not None
+        return "Unknown" if now - lease.spec.renew_time > GRACE else "True"
+
+    def _ready(self, name: str) -> str:
+        return self.nodes[name].ready
+
     def _see(self) -> None:
-        is_away = any(one.kind == "api" for one in self._active)
+        is_away = self.is_away
         if is_away and self.shelf.blind_since is None:
             self.shelf.went_blind("connection refused")
         elif not is_away:
@@ -147,7 +188,7 @@ class Fleet:
         name = f"n{number}"
         meta = Meta(name=name, namespace=HEARTBEAT_NAMESPACE, uid=name, resource_version=str(self._version))
         renewed = T0 + timedelta(seconds=self.now_seconds)
-        return Lease(metadata=meta, spec=LeaseSpec(renew_time=renewed, lease_duration_seconds=40))
+        return Lease(metadata=meta, spec=LeaseSpec(name, lease_duration_seconds=40, renew_time=renewed))
 
 
 def moments(hours: float, step: float) -> Iterator[float]:
@@ -155,6 +196,7 @@ def moments(hours: float, step: float) -> Iterator[float]:
     return (number * step for number in range(1, count + 1))
 
 
-def _node(number: int) -> Node:
+def _node(number: int, ready: str = "True", since: datetime = T0) -> Node:
     meta = Meta(name=f"n{number}", uid=f"uid-{number}", labels={ZONE: str(number % ZONES)})
-    return Node(metadata=meta, status=NodeStatus(conditions=[Condition(type="Ready", status="True")]))
+    shown = Condition(type="Ready", status=ready, last_transition_time=since)
+    return Node(metadata=meta, status=NodeStatus(conditions=[shown]))

@@ -9,7 +9,7 @@ import pytest
 from defib.app import Operator
 from defib.config import Settings, load
 from defib.kube.kinds import NODES
-from defib.simulate.faults import Fault, Refuse
+from defib.simulate.faults import Fault, Refuse, Slow
 from defib.simulate.in_process import InProcess
 from defib.simulate.server import ApiServer
 from defib.simulate.virtual_time import VirtualClock, run
@@ -126,3 +126,15 @@ def test_rv_03_everything_is_looked_at_again_at_every_resync_even_if_nothing_cha
         assert passes(operator) - before == 4
 
     operate(scenario, resync_seconds=seconds)
+
+
+def test_a_large_cluster_is_given_the_time_that_it_takes_to_list_when_we_begin_to_lead() -> None:
+    async def scenario(server: ApiServer, operator: Operator) -> None:
+        for number in range(1000):
+            server.put("nodes", {"metadata": {"name": f"m{number}"}})
+        await asyncio.sleep(5)  # virtual
+        server.faults.inject(Fault(effect=Slow(seconds=11), verbs=("list", "watch"), resource=str(NODES)))
+        await operator.catch_up()
+        assert operator.probes().not_ready() == ()
+
+    operate(scenario)

@@ -19,7 +19,16 @@ log = structlog.get_logger("observe")
 
 LOCKS_NAME = "locks"
 NOT_SEEN_AGAIN = "not seen again since we began to lead"
+LISTED_PER_SECOND = 500  # what a busy API server is given; one that is at leisure lists many times as many
+CATCH_UP_LEAST_SECONDS = 10.0
+CATCH_UP_MOST_SECONDS = 60.0  # whoever leads and sees nothing for longer is in the way of those who do
 NAMED_MAX = 10  # in one line of the log; each remediation follows the pods of its node
+
+
+def catch_up_seconds(known: Cluster) -> float:
+    """How long whoever begins to lead waits for new lists: by how much there was to list when it last looked."""
+    count = sum(map(len, (known.nodes, known.locks, *known.others.values())))
+    return min(CATCH_UP_LEAST_SECONDS + count // LISTED_PER_SECOND, CATCH_UP_MOST_SECONDS)
 
 
 class Cache:

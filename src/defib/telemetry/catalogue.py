@@ -280,7 +280,7 @@ CATCH_UP_SECONDS = Metric(
     name="defib_catch_up_seconds",
     type="histogram",
     buckets=MOVE_BUCKETS,
-    help="How long a replica that had just been given a mandate looked at the cluster anew before it acted, ten seconds at most.",
+    help="How long a replica that had just been given a mandate looked at the cluster anew before it acted, a minute at most.",
 )
 BUCKETS_HELD = Metric(
     name="defib_buckets_held",

@@ -13,12 +13,15 @@ from structlog.testing import capture_logs
 from defib.kube.client import Client, Scope
 from defib.kube.kinds import CONFIG_MAPS, PODS
 from defib.model.cluster import Cluster
-from defib.observe.cache import NAMED_MAX, NOT_SEEN_AGAIN, Cache
+from defib.model.meta import Unstructured
+from defib.model.node import Lease
+from defib.observe.cache import NAMED_MAX, NOT_SEEN_AGAIN, Cache, catch_up_seconds
 from defib.observe.watch import Patience
 from defib.simulate.faults import Fault, Hang, LateEvents, Refuse, RequestEffect, Slow
 from defib.simulate.in_process import InProcess
 from defib.simulate.server import ApiServer
 from defib.simulate.virtual_time import VirtualClock, run
+from tests.builders import T0, a_node
 from tests.unit.observe.test_cache import Deaf
 
 LIMIT = 10.0
@@ -268,3 +271,15 @@ def test_a_server_that_does_not_stream_lists_says_so_once_for_each_kind() -> Non
         scenario,
         *(Fault(effect=refusal, verbs=("watch",), resource=name, times=1) for name in ("nodes", "configmaps", "pods")),
     )
+
+
+@pytest.mark.parametrize(("nodes", "seconds"), [(0, 10), (499, 10), (5_000, 20), (15_000, 40), (1_000_000, 60)])
+def test_the_more_there_is_to_list_the_longer_it_is_waited_for_within_bounds(nodes: int, seconds: int) -> None:
+    known = Cluster(now=T0, nodes=dict.fromkeys(map(str, range(nodes)), a_node("n")))
+    assert catch_up_seconds(known) == seconds
+
+
+def test_whatever_is_listed_counts_and_heartbeats_are_not_listed() -> None:
+    some = dict.fromkeys(map(str, range(500)), Unstructured())
+    lease = dict.fromkeys(map(str, range(500)), Lease())
+    assert catch_up_seconds(Cluster(now=T0, others={"foos": some, ON_N1: some}, locks=lease, heartbeats=lease)) == 13
