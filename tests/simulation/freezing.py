@@ -11,7 +11,7 @@ import asyncio
 import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine
-from contextvars import Context, ContextVar
+from contextvars import Context, ContextVar, copy_context
 from datetime import timedelta
 from itertools import count
 from typing import Any
@@ -32,20 +32,41 @@ class _NumberedTask(asyncio.Task[Any]):
         return self._number
 
 
-Timer = tuple[float, int, asyncio.TimerHandle]  # when, and which of those that are due then
+class _Step:
+    """A handle without what only debugging needs. Its names are asyncio's, which puts some of its own beside it."""
+
+    __slots__ = ("_args", "_callback", "_cancelled", "_context")
+    _source_traceback = None
+
+    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None) -> None:
+        self._callback: Callable[..., object] | None = callback
+        self._args = args
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = None  # it may stay in line for long, and what it holds need not
+        self._args = ()
+
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+
+Timer = tuple[float, int, _Step]  # when, and which of those that are due then
 
 
 class FreezingLoop(VirtualLoop):
     """Its turn is asyncio's own without what no virtual run needs: that cost as much as the work of a small cluster."""
 
-    _ready: deque[asyncio.Handle]
+    _ready: deque[_Step]
     _stopping: bool
     _clock_resolution: float
 
     def __init__(self, limit: timedelta) -> None:
         super().__init__(limit)
         self._frozen: set[str] = set()
-        self._steps: deque[asyncio.Handle] = deque()
+        self._steps: deque[_Step] = deque()
         self._due: list[Timer] = []  # a heap, in place of the one that asyncio has
         self._timers: list[Timer] = []
         self._numbers = count()
@@ -54,19 +75,19 @@ class FreezingLoop(VirtualLoop):
 
     def call_at(  # type: ignore[override]  # whatever the callback takes
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
+    ) -> _Step:
         if self.rates and context is None and (rate := self.rates.get(REPLICA.get())) is not None:
             when = self.time() + (when - self.time()) / rate
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer = _Step(callback, args, context)
         heapq.heappush(self._due, (when, next(self._numbers), timer))
         return timer
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
-        self._ready.append(handle)
-        return handle
+    ) -> _Step:
+        step = _Step(callback, args, context)
+        self._ready.append(step)
+        return step
 
     def _asyncgen_firstiter_hook(self, agen: object) -> None:
         """Nobody need remember them: a run closes what it opens, and each request opens several."""
@@ -99,8 +120,12 @@ class FreezingLoop(VirtualLoop):
             ready.append(heapq.heappop(due)[2])
         for _ in range(len(ready)):  # what these begin has its turn in the next one
             step = ready.popleft()
-            if not step._cancelled:
-                step._run()
+            if step._callback is None:  # cancelled
+                continue
+            try:
+                step._context.run(step._callback, *step._args)
+            except Exception as error:  # noqa: BLE001 - as asyncio has it: whoever called it is not there to hear of it
+                self.call_exception_handler({"message": f"in {step._callback}", "exception": error})
 
     def _put_aside(self) -> None:
         """Before a turn, since what a turn began with it runs."""
@@ -113,6 +138,5 @@ class FreezingLoop(VirtualLoop):
             self._due[:] = [timer for timer in self._due if not self._is_frozen(timer[2])]
             heapq.heapify(self._due)
 
-    def _is_frozen(self, step: asyncio.Handle) -> bool:
-        context = step._context  # type: ignore[attr-defined]  # nothing else says whose step it is
-        return context.get(REPLICA, "") in self._frozen
+    def _is_frozen(self, step: _Step) -> bool:
+        return step._context.get(REPLICA, "") in self._frozen

@@ -7,7 +7,8 @@ a name and a memory of its own, on the same connection.
 import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import cache
 from itertools import count
 from typing import ClassVar
 
@@ -112,16 +113,16 @@ class Line:
         self._replica = replica
         self._note = note
 
-    @asynccontextmanager
-    async def send(self, request: Request) -> AsyncIterator[Response]:
+    def send(self, request: Request) -> AbstractAsyncContextManager[Response]:
         self._replica.check()
-        counts = request.method != "GET"
         self._note(self._replica, request)
-        if counts:
-            await self._replica.before(str(request))
+        return self._transport.send(request) if request.method == "GET" else self._do(request)
+
+    @asynccontextmanager
+    async def _do(self, request: Request) -> AsyncIterator[Response]:
+        await self._replica.before(str(request))
         async with self._transport.send(request) as response:
-            if counts:
-                await self._replica.after(str(request))
+            await self._replica.after(str(request))
             yield response
 
     def describe(self) -> str:
@@ -134,11 +135,9 @@ class Line:
 class ElectionLine(Line):
     """The same, of which nothing is counted or noted."""
 
-    @asynccontextmanager
-    async def send(self, request: Request) -> AsyncIterator[Response]:
+    def send(self, request: Request) -> AbstractAsyncContextManager[Response]:
         self._replica.check()
-        async with self._transport.send(request) as response:
-            yield response
+        return self._transport.send(request)
 
 
 class Hands:
@@ -174,6 +173,12 @@ class Hands:
         return outcome
 
 
+@cache
+def _metrics() -> Metrics:
+    """Of all replicas of all days together: to make some takes as long as some passes, and nobody reads them."""
+    return Metrics()
+
+
 class Replicas:
     """What each has of its own goes by the name of its slot: a clock, settings, and the machines that it reaches."""
 
@@ -203,7 +208,7 @@ class Replicas:
         driver = Hands(HollowPower(clock, self._machines_of(slot)), replica, witness)
         drivers: dict[str, Driver] = {DRIVER: driver, "manual": Manual(clock)}  # none is loaded in a thread
         line = Line(transport, replica, witness.noted)
-        operator = Operator(line, clock, settings, Metrics(), Drivers(clock, drivers, asking=self._asking))
+        operator = Operator(line, clock, settings, _metrics(), Drivers(clock, drivers, asking=self._asking))
         quiet = ElectionLine(transport, replica, witness.noted)
         operator.leadership = leadership_of(settings, quiet, clock, operator)
         replica.operator, replica.rules = operator, rules_of(settings)

@@ -35,12 +35,15 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     status: CheckStatus
 
     @property
-    def makes(self) -> frozenset[KindRef]:
-        """The kinds of its remediations: those it can make, and those that its status says it has made."""
+    def makes(self) -> tuple[KindRef, ...]:
+        """The kinds of its remediations: those it can make, and those that its status says it has made.
+
+        In a fixed order: in a set they would be found and followed in another one in every process.
+        """
         steps = self.check.steps if isinstance(self.check, Check) else ()
         made = (one.resource for node in self.status.unhealthy_nodes or () for one in node.remediations or ())
-        named = {KindRef(resource.api_version, resource.kind) for resource in made}
-        return frozenset({step.template.makes for step in steps} | named)
+        named = (KindRef(resource.api_version, resource.kind) for resource in made)
+        return tuple(dict.fromkeys((*(step.template.makes for step in steps), *named)))
 
 
 class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -86,8 +86,9 @@ def _remediations(cluster: Cluster, kinds: frozenset[KindRef]) -> list[Remediati
     """
     found: list[Remediation] = []
     for kind in cluster.kinds:
-        read = (read_remediation(item, kind) for item in cluster.every(kind))
-        found += read if kind in kinds else (one for one in read if one.owner)
+        if items := cluster.every(kind):  # of most kinds there are none
+            read = [read_remediation(item, kind) for item in items]
+            found += read if kind in kinds else [one for one in read if one.owner]
     return sorted(found, key=lambda one: (one.kind.api_version, one.kind.name, one.key))
 
 

@@ -9,7 +9,7 @@ from defib.decide.admission import Taken
 from defib.decide.census import Census, take_census
 from defib.decide.check_plan import CheckPlan, Known, Sharing, plan_broken, plan_check
 from defib.decide.ground import ByNode, survey
-from defib.decide.reading import read_check, read_status
+from defib.decide.reading import read_check, read_check_again, read_status
 from defib.decide.recovery import orphaned_locks
 from defib.decide.rules import Rules
 from defib.decide.status import UPGRADING
@@ -80,9 +80,12 @@ def decide(cluster: Cluster, rules: Rules, before: Plan = NOTHING) -> Plan:
 
 
 def _read(item: NodeHealthCheck, before: CheckPlan | None) -> Known:
-    if before is not None and before.known.item is item:
-        return before.known
-    return Known(item=item, check=read_check(item), status=read_status(item))
+    if before is None:
+        return Known(item=item, check=read_check(item), status=read_status(item))
+    was = before.known
+    if was.item is item:
+        return was
+    return Known(item=item, check=read_check_again(item, was.item, was.check), status=read_status(item))
 
 
 def _census(before: Plan, name: str) -> Census | None:

@@ -1,6 +1,6 @@
 """One consistent look at the cluster: what was there, when, and how well we could see it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import TypeVar
@@ -19,6 +19,7 @@ from defib.model.meta import Resource, Unstructured
 from defib.model.node import Lease, Node
 from defib.model.power import FenceCheck, PowerSeen
 from defib.model.pulse import Pulse
+from defib.model.same import Same
 
 R = TypeVar("R", bound=Resource)
 
@@ -95,18 +96,20 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         """The objects of a kind that not every cluster has; none when it is not followed."""
         return self.others.get(collection, {})  # type: ignore[return-value]  # a shelf holds its own kind only
 
-    def every(self, kind: KindRef) -> Iterable[Unstructured]:
+    def every(self, kind: KindRef) -> Collection[Unstructured]:
         """The objects of a kind that was unknown at build time; none when the cluster does not have it."""
         served = self.kinds.get(kind)
-        return self.all_of(served.collection, Unstructured).values() if isinstance(served, Served) else ()
+        if not isinstance(served, Served):
+            return ()
+        return self.others.get(served.collection, {}).values()  # type: ignore[return-value]  # as in all_of
 
     def incidents(self) -> Mapping[str, NodeIncident]:
         """Those of power cycles, by node, since each is named after its own."""
-        return _sorts(_Same(self.all_of(INCIDENTS, NodeIncident))).power_cycles
+        return _sorts(Same(self.all_of(INCIDENTS, NodeIncident))).power_cycles
 
     def accounts(self) -> Mapping[str, NodeIncident]:
         """Those of all other remediations, by their own names. Nothing is decided by them."""
-        return _sorts(_Same(self.all_of(INCIDENTS, NodeIncident))).accounts
+        return _sorts(Same(self.all_of(INCIDENTS, NodeIncident))).accounts
 
     def config_map(self, key: str) -> ConfigMap | None:
         return self.all_of(CONFIG_MAPS, ConfigMap).get(key)
@@ -117,27 +120,14 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         return not self.blind
 
 
-class _Same:
-    """A map of a snapshot, which never changes: the same map is known by being the same."""
-
-    def __init__(self, items: Mapping[str, NodeIncident]) -> None:
-        self.items = items
-
-    def __hash__(self) -> int:
-        return id(self.items)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.items is self.items
-
-
 class _Sorts(msgspec.Struct, frozen=True):
     power_cycles: Mapping[str, NodeIncident]
     accounts: Mapping[str, NodeIncident]
 
 
 @lru_cache(maxsize=4)  # whoever looks again at what has not changed gets the very same maps, and knows it by that
-def _sorts(same: _Same) -> _Sorts:
-    accounts = {name: one for name, one in same.items.items() if one.is_account}
+def _sorts(same: Same[Mapping[str, NodeIncident]]) -> _Sorts:
+    accounts = {name: one for name, one in same.value.items() if one.is_account}
     if not accounts:
-        return _Sorts(same.items, accounts)
-    return _Sorts({name: one for name, one in same.items.items() if name not in accounts}, accounts)
+        return _Sorts(same.value, accounts)
+    return _Sorts({name: one for name, one in same.value.items() if name not in accounts}, accounts)

@@ -106,8 +106,8 @@ class Remediators:
     @property
     def kinds(self) -> Mapping[KindRef, Served | Missing]:
         """What became of each. One that is found counts as served when we have seen its objects, or may not see them."""
-        answers = ((ref, self._answer(wish)) for ref, wish in self._wishes.items())
-        return {**self._switched_off, **{ref: answer for ref, answer in answers if answer is not None}}
+        answers = {ref: answer for ref, wish in self._wishes.items() if (answer := self._answer(wish)) is not None}
+        return {**self._switched_off, **answers}
 
     async def run(self) -> NoReturn:
         while True:

@@ -23,6 +23,7 @@ from defib.observe.share import Pool, says_the_same, share_unchanged, share_word
 
 NEVER_LISTED = "not listed yet"
 BURIED_MAX = 10_000
+_NOTHING: Mapping[str, "SetAside"] = MappingProxyType({})
 
 
 class Absence(StrEnum):
@@ -77,7 +78,8 @@ class Shelf(Generic[R]):
 
     @property
     def set_aside(self) -> Mapping[str, SetAside]:
-        return MappingProxyType(self._contents.set_aside.copy())
+        found = self._contents.set_aside
+        return MappingProxyType(found.copy()) if found else _NOTHING
 
     def saw(self, now: datetime) -> bool:
         """The server spoke to us at `now`, so we see; whether that ended a blindness."""

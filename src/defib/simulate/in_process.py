@@ -1,9 +1,8 @@
 """The embedded server behind the client's own seam: bytes in, bytes out, no socket."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
-from types import TracebackType
+from types import TracebackType, coroutine
 
 from defib.kube.errors import Unreachable
 from defib.kube.transport import Request, Response
@@ -41,6 +40,12 @@ class _Received:
             raise Unreachable(f"the connection to the API server broke: {error}") from error
 
 
+@coroutine
+def _a_turn_for_others() -> Generator[None, None, None]:
+    """As asyncio.sleep(0), with a step less: each request does it twice."""
+    yield
+
+
 class _Sending:
     def __init__(self, server: ApiServer, request: Request, client: str) -> None:
         self._exchange = Exchange(server, request, client)
@@ -48,12 +53,12 @@ class _Sending:
 
     async def __aenter__(self) -> Response:
         # A request over a network never comes back without somebody else having had a turn. Nor does this one.
-        await asyncio.sleep(0)
+        await _a_turn_for_others()
         try:
             answer = await self._exchange.answer()
         except ConnectionError as error:
             raise Unreachable(f"{self._request}: {error}") from error
-        await asyncio.sleep(0)
+        await _a_turn_for_others()
         return _Received(self._exchange, answer)
 
     async def __aexit__(

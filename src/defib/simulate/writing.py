@@ -26,6 +26,7 @@ from defib.simulate.refusals import (
 )
 from defib.simulate.routing import Call
 from defib.simulate.schema import checks, structural
+from defib.simulate.schema.fitting import is_whole
 from defib.simulate.store import Object, Store, Version, key_of
 
 Owners = Callable[[Object], list[dict[str, object]]]
@@ -44,8 +45,8 @@ class Writer:
             raise internal("resourceVersion should not be set on objects to be created")
         whole = metadata.fresh(proposed, served, self._clock)
         self._check_namespace(call, whole["metadata"].get("name", ""))
-        whole = self._made_whole(call, _status_at_birth(served, whole), None)
-        self._check(served, whole, None)
+        whole, found = self._made_whole(call, _status_at_birth(served, whole), None)
+        self._check(served, whole, None, found)
         there = self._store.get(served.place, key_of(whole))
         if there:
             dying = bool(there.object["metadata"].get("deletionTimestamp"))
@@ -60,9 +61,9 @@ class Writer:
         self._check_version(call, before, proposed)
         self._check_death(call, before, proposed)
         whole = _only_writable(call, old, metadata.carried_over(old, proposed))
-        whole = self._made_whole(call, whole, old)
+        whole, found = self._made_whole(call, whole, old)
         whole = _counted(served, old, whole)
-        self._check(served, whole, old)
+        self._check(served, whole, old, found)
         whole = self._owned(call, old, whole, owners)
         whole["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if _finished(whole):
@@ -116,22 +117,23 @@ class Writer:
         why = f"Precondition failed: UID in precondition: {asked}, UID in object meta: {uid}"
         raise conflict(served.plural, served.group, call.name, why)
 
-    def _made_whole(self, call: Call, proposed: Object, before: Object | None) -> Object:
+    def _made_whole(self, call: Call, proposed: Object, before: Object | None) -> tuple[Object, list[Problem]]:
+        """With what the schema of a custom kind finds wrong with it."""
         served = call.served
         if not served.schema:
-            return defaults.completed(served, proposed, before)
+            return defaults.completed(served, proposed, before), []
         if call.request.query.get("fieldValidation") == "Strict":
             unknown = structural.unknown_fields(served.schema, proposed)
             if unknown:
                 raise bad_request(_strictly(served, unknown))
-        return structural.completed(served.schema, proposed)
+        if is_whole(served.schema, proposed):
+            return {"metadata": proposed["metadata"], **proposed}, []  # it comes first, however it was sent
+        whole = structural.completed(served.schema, proposed)
+        return whole, checks.problems(served.schema, whole)
 
-    def _check(self, served: Served, whole: Object, before: Object | None) -> None:
+    def _check(self, served: Served, whole: Object, before: Object | None, by_schema: list[Problem]) -> None:
         found: list[Problem] = metadata.problems(whole, served, before)
-        if served.schema:
-            found += checks.problems(served.schema, whole)
-        else:
-            found += validation.problems(served, whole, before)
+        found += by_schema if served.schema else validation.problems(served, whole, before)
         if found:
             raise invalid(served.kind, served.group, whole["metadata"].get("name", ""), found)
 

@@ -150,9 +150,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def looks(self) -> tuple[Look, ...]:
         """Those of this phase, by the way that is named now: another one may lead to another machine."""
-        return tuple(
-            look for look in self.seen.looks if look.reading.at >= self.since and look.path in (None, self.path)
-        )
+        since, paths = self.since, (None, self.path)
+        return tuple([look for look in self.seen.looks if look.reading.at >= since and look.path in paths])
 
     @property
     def reads(self) -> PowerState:

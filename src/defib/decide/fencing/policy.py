@@ -6,6 +6,7 @@ The rules are those of the CRD, applied again: an object that slipped through is
 import re
 from datetime import timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,6 +16,7 @@ from defib.model.duration import read_duration, say
 from defib.model.incident import Grade
 from defib.model.power import AGENT
 from defib.model.power_cycle import HandOver, Policy, Way, Workloads
+from defib.model.same import Same
 from defib.model.self_fencing import ALLOWS_SOFTWARE
 from defib.model.self_fencing import TEMPLATE as SELF_FENCE
 
@@ -38,7 +40,14 @@ def read_policy(spec: Any, node: str | None = None) -> Policy | tuple[str, ...]:
 
     With a node, what is said for others is left out: there may be thousands of them, in each of many remediations.
     """
-    problems = Problems()
+    return _read(Same(spec), node)
+
+
+# Each remediation is read several times in every pass, and its spec hardly ever changes. One may be large, and is kept alive by
+# this for a while after it is gone: so they are few.
+@lru_cache(maxsize=32)
+def _read(same: Same[Any], node: str | None) -> Policy | tuple[str, ...]:
+    spec, problems = same.value, Problems()
     field = Field("spec", {} if spec is None else spec, problems)
     policy = _policy(field, node) if field.is_a(dict) else Policy()
     return problems.sentences or policy

@@ -33,7 +33,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def next_row(case: Case) -> Row | None:
-    return next((row for row in TRANSITIONS if row.source is case.status.phase and row.when(case)), None)
+    phase = case.status.phase
+    return next((row for row in TRANSITIONS if row.source is phase and row.when(case)), None)
 
 
 def _withdrawn(case: Case) -> bool:

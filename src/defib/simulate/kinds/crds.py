@@ -1,6 +1,7 @@
 """CustomResourceDefinitions: how a definition becomes a resource that is served, and how it stops being one."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from defib.simulate.kinds.catalog import Catalog, Column, ScalePaths, Served
@@ -70,6 +71,11 @@ def _columns(version: dict[str, Any]) -> tuple[Column, ...]:
     )
 
 
+@lru_cache(maxsize=256)
+def _shape(schema: Schema) -> shapes.Shape:
+    return shapes.custom_root(schema.root)
+
+
 def served_by(definition: Object) -> Iterator[Served]:
     """One for each version that is served."""
     spec = definition["spec"]
@@ -80,6 +86,7 @@ def served_by(definition: Object) -> Iterator[Served]:
         root = (version.get("schema") or {}).get("openAPIV3Schema") or {"x-kubernetes-preserve-unknown-fields": True}
         subresources = version.get("subresources") or {}
         selectable = [field["jsonPath"] for field in version.get("selectableFields") or ()]
+        schema = Schema(root)
         yield Served(
             group=spec["group"],
             version=version["name"],
@@ -94,8 +101,8 @@ def served_by(definition: Object) -> Iterator[Served]:
             counts_generation=True,
             unconditional_update=False,
             selectable={path.lstrip("."): _path(path) for path in selectable},
-            shape=shapes.custom_root(root),
-            schema=Schema(root),
+            shape=_shape(schema),
+            schema=schema,
             columns=_columns(version),
             scale=_scale(subresources),
         )

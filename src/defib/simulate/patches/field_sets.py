@@ -57,7 +57,10 @@ def fields_of(value: Any, shape: Shape, *, containers: bool) -> FieldSet:
     """Every field of a value. With `containers`, the maps and lists on the way are members too."""
     if not divisible(value, shape):
         return {}
-    found = {name: fields_of(inner, sub, containers=containers) for name, inner, sub in parts(value, shape)}
+    found = {
+        name: fields_of(inner, sub, containers=containers) if isinstance(inner, dict | list) else {}
+        for name, inner, sub in parts(value, shape)
+    }
     if containers:
         found["."] = {}
     elif isinstance(value, list) and shape.keys:
@@ -85,6 +88,8 @@ class Comparison:
         if not (divisible(before, shape) and divisible(after, shape)) or type(before) is not type(after):
             self.lost_something |= divisible(before, shape)
             return fields_of(after, shape, containers=True)
+        if isinstance(before, dict):
+            return self._changed_in_map(before, after, shape)
         earlier = {name: inner for name, inner, _ in parts(before, shape)}
         found: FieldSet = {}
         for name, inner, sub in parts(after, shape):
@@ -95,6 +100,17 @@ class Comparison:
             if node is not None:
                 found[name] = node
         self.lost_something |= bool(earlier)
+        return found or None
+
+    def _changed_in_map(self, before: dict[str, Any], after: dict[str, Any], shape: Shape) -> FieldSet | None:
+        """Most of a map is as it was, and is not looked at any closer."""
+        found: FieldSet = {}
+        for name, inner in after.items():
+            if name not in before:
+                found[f"f:{name}"] = fields_of(inner, shape.field(name), containers=True)
+            elif before[name] != inner and (node := self.changed(before[name], inner, shape.field(name))) is not None:
+                found[f"f:{name}"] = node
+        self.lost_something |= not before.keys() <= after.keys()
         return found or None
 
 

@@ -19,7 +19,7 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda v: isinstance(v, dict),
     "array": lambda v: isinstance(v, list),
 }
-_date_time = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)").fullmatch
+_is_date_time = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)").fullmatch
 _pattern = lru_cache(maxsize=1024)(re.compile)
 
 
@@ -47,12 +47,12 @@ def check(value: Any, rules: Rules, where: str) -> list[Problem]:
         elif isinstance(value, list):
             found = _check_list(value, rules, where)
         elif isinstance(value, str):
-            found = _check_string(value, rules, where)
+            found = check_string(value, rules, where)
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            found = _check_number(value, rules, where)
+            found = check_number(value, rules, where)
     if "enum" in rules and value not in rules["enum"]:
         found.append(unsupported(where, value, rules["enum"]))
-    return found + _check_combined(value, rules, where)
+    return found + check_combined(value, rules, where)
 
 
 def _check_type(value: Any, rules: Rules, where: str) -> list[Problem]:
@@ -97,10 +97,10 @@ def _check_list(value: list[Any], rules: Rules, where: str) -> list[Problem]:
     if isinstance(items, dict):
         for number, item in enumerate(value):
             found += check(item, items, f"{where}[{number}]")
-    return found + _check_unique(value, rules, where)
+    return found + check_unique(value, rules, where)
 
 
-def _check_unique(value: list[Any], rules: Rules, where: str) -> list[Problem]:
+def check_unique(value: list[Any], rules: Rules, where: str) -> list[Problem]:
     kind = rules.get("x-kubernetes-list-type")
     keys = rules.get("x-kubernetes-list-map-keys") or ()
     if kind not in ("set", "map"):
@@ -115,7 +115,11 @@ def _check_unique(value: list[Any], rules: Rules, where: str) -> list[Problem]:
     return found
 
 
-def _check_string(value: str, rules: Rules, where: str) -> list[Problem]:
+def is_date_time(value: str) -> bool:
+    return _is_date_time(value) is not None
+
+
+def check_string(value: str, rules: Rules, where: str) -> list[Problem]:
     most, least = rules.get("maxLength"), rules.get("minLength")
     if most is not None and len(value) > most:
         return [Problem(where, "FieldValueTooLong", f"Too long: may not be more than {most} bytes")]
@@ -123,12 +127,12 @@ def _check_string(value: str, rules: Rules, where: str) -> list[Problem]:
         return [wrong(where, value, f"{where} in body should be at least {least} chars long")]
     if "pattern" in rules and not _pattern(rules["pattern"]).search(value):
         return [wrong(where, value, f"{where} in body should match '{rules['pattern']}'")]
-    if rules.get("format") == "date-time" and not _date_time(value):
+    if rules.get("format") == "date-time" and not is_date_time(value):
         return [wrong_type(where, value, f'{where} in body must be of type date-time: "{value}"')]
     return []
 
 
-def _check_number(value: float, rules: Rules, where: str) -> list[Problem]:
+def check_number(value: float, rules: Rules, where: str) -> list[Problem]:
     found = []
     most, least = rules.get("maximum"), rules.get("minimum")
     if most is not None and (value > most or (rules.get("exclusiveMaximum") and value == most)):
@@ -142,7 +146,7 @@ def _check_number(value: float, rules: Rules, where: str) -> list[Problem]:
     return found
 
 
-def _check_combined(value: Any, rules: Rules, where: str) -> list[Problem]:
+def check_combined(value: Any, rules: Rules, where: str) -> list[Problem]:
     found: list[Problem] = []
     for sub in rules.get("allOf") or ():
         found += check(value, sub, where)

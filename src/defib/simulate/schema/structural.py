@@ -15,9 +15,15 @@ EMBEDDED = "x-kubernetes-embedded-resource"
 
 
 class Schema(msgspec.Struct, frozen=True, eq=False):
-    """The schema of one version, as the definition carries it."""
+    """The schema of one version, as the definition carries it. What is stored never changes: the same one is the same."""
 
     root: Rules
+
+    def __hash__(self) -> int:
+        return id(self.root)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and other.root is self.root
 
 
 class _Pruning:

@@ -19,6 +19,7 @@ VERSION = {
     "platform": "linux/amd64",
 }
 _HEALTH = ("/healthz", "/readyz", "/livez")
+_ONE_CHECK = tuple(f"{path}/" for path in _HEALTH)
 _SCALE_KIND = {"group": "autoscaling", "version": "v1", "kind": "Scale", "verbs": ["get", "patch", "update"]}
 _SPECIAL: dict[str, dict[str, Any]] = {
     "scale": _SCALE_KIND,
@@ -34,7 +35,7 @@ def answer(catalog: Catalog, request: Request) -> Answer | None:
     parts = path.split("/")
     if len(parts) > 4 and parts[1] in ("api", "apis"):  # noqa: PLR2004 - no path about ourselves is that deep
         return None
-    if path in _HEALTH or path.startswith(tuple(f"{p}/" for p in _HEALTH)):
+    if path in _HEALTH or path.startswith(_ONE_CHECK):
         return plain("ok")
     if path == "/version":
         return as_json(VERSION)
