@@ -91,14 +91,16 @@ def is_mostly_silent(cluster: Cluster) -> bool:
 
 
 def overdue_heartbeats(cluster: Cluster) -> tuple[int, int]:
-    """How many, and of how many. Those of machines that are proved to be down are missing for a reason that is known.
+    """How many, and of how many. Those of machines that we have switched off are missing for a reason that is known.
+
+    Also before that is proved: else two that go off at once would keep each other from being proved.
 
     The same as to ask each when it ends. But nearly all last equally long, so it is enough to know once for each length
     which renewals are too old: there are thousands, and this is asked every few seconds.
     """
     silent = known = 0
     open_ones = (one for one in cluster.incidents().values() if one.is_open)
-    down = {one.spec.node for one in open_ones if one.status.proof is not None}
+    down = {one.spec.node for one in open_ones if one.status.proof is not None or one.is_switched_off}
     too_old: dict[int, datetime] = {}
     for lease in cluster.heartbeats.values():
         spec, node = lease.spec, lease.metadata.name

@@ -16,7 +16,7 @@ import msgspec
 
 from defib.model.health_check import KindRef, StatusCondition
 from defib.model.meta import Resource, Wire
-from defib.model.power import PowerPath
+from defib.model.power import PowerPath, PowerState
 from defib.model.saved import Saved
 
 API_VERSION = "defib.dev/v1alpha1"
@@ -226,6 +226,12 @@ class NodeIncident(Resource, frozen=True):
     def is_out(self) -> bool:
         """Whether something has been done to the machine, or is about to be."""
         return self.status.phase not in (Phase.OPEN, Phase.CLOSED)
+
+    @property
+    def is_switched_off(self) -> bool:
+        """Whether we have told the machine to go off, or are about to, and not to go on since."""
+        command = self.status.command
+        return self.is_out and command is not None and command.power == PowerState.OFF.value
 
     @property
     def may_need_it_off(self) -> bool:

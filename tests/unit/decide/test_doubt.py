@@ -11,7 +11,7 @@ from defib.decide.plan import Plan
 from defib.model import medik8s
 from defib.model.action import HoldLock, MarkRemediation, ReleaseLock
 from defib.model.cluster import Blindness, Served, Unread
-from defib.model.incident import INCIDENTS, Grade, IncidentSpec, IncidentStatus, NodeIncident, Phase, Proof
+from defib.model.incident import INCIDENTS, Command, Grade, IncidentSpec, IncidentStatus, NodeIncident, Phase, Proof
 from defib.model.lock import ends_at
 from defib.model.meta import Meta
 from defib.model.node import Lease, LeaseSpec
@@ -113,6 +113,24 @@ def test_most_heartbeats_overdue_at_once_is_more_likely_our_fault_than_theirs(
 def test_heartbeats_of_nodes_that_are_gone_prove_nothing() -> None:
     leases = heartbeats(silent=6, total=6)
     assert started(plan_of(the_cluster(a_check(), ill("n1"), *healthy(2, "x"), heartbeats=leases))) == ["n1"]
+
+
+def switched(power: str, *nodes: str, phase: Phase = Phase.POWERING_OFF) -> dict[str, NodeIncident]:
+    command = Command(power=power, at=T0, attempt=1, token="t")
+    status = IncidentStatus(phase=phase, command=command)
+    return {node: NodeIncident(metadata=Meta(name=node), spec=IncidentSpec(node=node), status=status) for node in nodes}
+
+
+def test_nor_of_machines_that_we_have_just_switched_off() -> None:
+    """Two that go off at once would keep each other from being proved."""
+    nodes, leases = healthy(5), heartbeats(silent=3, total=5)
+    for power, phase, counted in (
+        ("Off", Phase.POWERING_OFF, (1, 3)),
+        ("On", Phase.CANCELLING, (3, 5)),
+        ("Off", Phase.CLOSED, (3, 5)),
+    ):
+        others = {INCIDENTS: switched(power, "w1", "w2", phase=phase)}
+        assert overdue_heartbeats(the_cluster(a_check(), *nodes, heartbeats=leases, others=others)) == counted
 
 
 def proved_down(*nodes: str, phase: Phase = Phase.FREEING) -> dict[str, NodeIncident]:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from defib.decide.doubt import BRAKE, SELF_DOUBT
-from defib.decide.fencing.agents import is_by_agent, safe_time_of
+from defib.decide.fencing.agents import is_by_agent, is_proved, safe_time_of
 from defib.decide.fencing.hosts import host_on, is_let_go, stays_off
 from defib.decide.fencing.obstacles import OWN_NODE
 from defib.decide.fencing.occupants import is_from_before, must_go
@@ -32,6 +32,7 @@ READINGS_APART = timedelta(milliseconds=500)
 OFF_IS_OVER = timedelta(seconds=90)  # an off of ours has had its effect, and Kubernetes has noticed
 LEASE_LENGTH = timedelta(seconds=40)  # of a heartbeat, where it does not say
 LAST_BREATH = timedelta(seconds=10)  # so long after an off was accepted a kubelet may still have reported
+A_MOMENT = timedelta(seconds=10)
 LATE_OFF = timedelta(seconds=30)  # so long an off that was sent may still be on its way
 ATTACHMENTS_KEPT = timedelta(seconds=10)  # so long Kubernetes may take to detach what is out of service
 VOLUME_ATTACHMENT = KindRef("storage.k8s.io/v1", "VolumeAttachment")
@@ -168,7 +169,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         sent = self.seen.sent
         if sent is None or sent.power is not power or sent.path not in (None, self.path):
             return None
-        return sent.at if sent.at >= self.since else None
+        # While it began in the future, by our clock, what was sent a moment ago was sent in it: else it would be sent at every pass.
+        is_ahead = self.status.since is not None and self.status.since > self.cluster.now
+        return sent.at if sent.at >= self.since - (A_MOMENT if is_ahead else timedelta()) else None
 
     @property
     def was_commanded(self) -> bool:
@@ -341,7 +344,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         node, status = self.node, self.status
         if node is None:
             return False
-        if node.uid != status.node_uid:
+        if node.uid != status.node_uid and not is_proved(self):  # of one that took itself down, only its boot tells
             return True
         boot = node.status.node_info.boot_id
         return bool(boot) and boot != status.boot_id

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from defib.decide.fencing.agents import has_started_anew, is_by_agent, is_exposed, is_proved
+from defib.decide.fencing.agents import has_outlived, has_started_anew, is_by_agent, is_exposed, is_proved
 from defib.decide.fencing.case import Case
 from defib.decide.fencing.order import cause_of
 from defib.decide.fencing.proofs import is_borne_out, is_disproved
@@ -46,11 +46,17 @@ def _time_is_up(case: Case) -> bool:
 
 
 def _has_attempts_left(case: Case) -> bool:
-    return case.time_is_up and case.status.attempt < case.policy.attempts
+    """One that took itself down and stays away cannot be ordered once more; and which boot it was must not be forgotten."""
+    return case.time_is_up and case.status.attempt < case.policy.attempts and not is_proved(case)
 
 
 def _can_be_replaced(case: Case) -> bool:
     return case.time_is_up and case.policy.hand_over is HandOver.DELETE_MACHINE and case.order.machine is not None
+
+
+def _is_to_be_told(case: Case) -> bool:
+    """It had never rebooted, and that does not stand on its Node yet."""
+    return has_outlived(case) and not is_exposed(case)
 
 
 def _is_over_with(case: Case) -> bool:
@@ -261,7 +267,7 @@ TRANSITIONS: tuple[Row, ...] = (
         (
             Phase.RESTORING,
             "the time is up, and the node is ready as it is",
-            lambda case: case.time_is_up and case.is_alive and case.is_on,
+            lambda case: case.time_is_up and case.is_alive and case.is_on and not _is_to_be_told(case),
             _nothing,
         ),
         (Phase.NEEDS_PERSON, "the time is up", _time_is_up, _nothing),
@@ -294,7 +300,7 @@ TRANSITIONS: tuple[Row, ...] = (
         (
             Phase.RESTORING,
             "it is not wanted any more, and the node is ready as it is",
-            lambda case: _withdrawn(case) and case.is_heard and case.is_settled,
+            lambda case: _withdrawn(case) and case.is_heard and case.is_settled and not _is_to_be_told(case),
             _nothing,
         ),
     ),

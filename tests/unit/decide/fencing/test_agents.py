@@ -229,6 +229,25 @@ def test_what_kubernetes_said_of_a_node_before_it_was_proved_dead_says_nothing()
     assert not has_outlived(dying(an_agent(), phase=Phase.RETURNING, node=returned(-300), heartbeat=88, proof=DEAD))
 
 
+def test_it_is_noticed_also_when_its_node_was_deleted_and_registers_anew() -> None:
+    other = change(returned(), metadata=msgspec.structs.replace(returned().metadata, uid="another"))
+    case = dying(an_agent(), phase=Phase.RETURNING, node=other, heartbeat=88, proof=DEAD)
+    assert has_outlived(case)
+    assert goes_to(case) is None
+    assert [type(action) for action in work(case)] == [DistrustNode]
+
+
+def test_one_that_stays_away_is_a_persons_and_what_was_counted_as_dead_is_not_forgotten() -> None:
+    case = dying(an_agent(), phase=Phase.RETURNING, proof=DEAD, since=after(-3600))
+    assert goes_to(case) is Phase.NEEDS_PERSON
+    assert "proof" not in writes(case)
+    withdrawn = msgspec.structs.replace(ORDER, withdrawn="nobody wants it")
+    here = dying(None, phase=Phase.NEEDS_PERSON, node=returned(), heartbeat=88, proof=DEAD)
+    here = msgspec.structs.replace(here, order=withdrawn)
+    assert goes_to(here) is None
+    assert [type(action) for action in work(here)] == [DistrustNode]
+
+
 def test_one_that_has_rebooted_is_fine() -> None:
     case = dying(an_agent(), phase=Phase.RETURNING, node=back(), heartbeat=88, proof=DEAD)
     assert not has_outlived(case)

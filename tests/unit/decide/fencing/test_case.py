@@ -45,6 +45,14 @@ from tests.unit.decide.fencing.cases import (
     tolerates_everything,
 )
 
+
+def test_what_was_sent_counts_also_where_the_phase_begins_in_the_future_by_our_clock() -> None:
+    """Else a replica whose clock is behind would send it at every pass."""
+    case = a_case(Phase.POWERING_ON, since=after(30), at=20, seen=seen(told=ON, at=15))
+    assert case.was_sent(ON) == after(15)
+    assert a_case(Phase.POWERING_ON, since=after(30), at=20, seen=seen(told=ON, at=5)).was_sent(ON) is None
+
+
 ANY_PROOF = an_order(policy=a_policy(accepts=tuple(Grade)))
 
 
