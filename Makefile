@@ -59,6 +59,7 @@ MINUTES ?= 30
 soak: $(READY) ## Much more than make test has time for, an hour and a half: HISTORIES=200000 SEEDS=1-10000 MINUTES=30
 	@HISTORIES=$(HISTORIES) $(BIN)/pytest -q -n 2 tests/property/test_election.py tests/property/test_shards.py
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+	@$(BIN)/python -m tests.simulation --series self-fence --seeds 1-3000
 	@HOSTILE_EXAMPLES=20000 $(BIN)/pytest -q -n 2 tests/hostile
 	@LIMIT_DAYS=21 $(BIN)/pytest -q tests/limits/test_flat_for_weeks.py
 	@FALSE_ALARM_HOURS=24 FALSE_ALARM_NODES=1000 $(BIN)/pytest -q -n 2 tests/property/test_false_alarms.py

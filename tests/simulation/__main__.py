@@ -5,9 +5,14 @@ import os
 import sys
 
 from defib.clock import SystemClock
+from tests.simulation import coverage
 from tests.simulation.coverage import missed, never_reached
 from tests.simulation.many import Days, be_quiet, live_all
+from tests.simulation.runs import SELF_FENCE, SERIES, USUAL
+from tests.simulation.self_fence import reached as self_fence
 from tests.simulation.shrinking import Shrunk
+
+SOMETIMES = {USUAL: coverage.SOMETIMES, SELF_FENCE: self_fence.SOMETIMES}
 
 
 def say(*lines: object) -> None:
@@ -21,12 +26,12 @@ def main() -> int:
         return _one(asked)
     clock = SystemClock()
     began, days = clock.monotonic(), Days()
-    for some in live_all(asked.seeds, asked.jobs, shrinks=not asked.no_shrink):
+    for some in live_all(asked.seeds, asked.jobs, shrinks=not asked.no_shrink, series=asked.series):
         days += some
         for bad in some.bad:
             say(bad)
         _show_progress(days, len(asked.seeds), clock.monotonic() - began)
-    return _report(days, clock.monotonic() - began)
+    return _report(days, clock.monotonic() - began, asked.series)
 
 
 def _show_progress(days: Days, seeds: int, seconds: float) -> None:
@@ -38,12 +43,12 @@ def _show_progress(days: Days, seeds: int, seconds: float) -> None:
         sys.stderr.flush()
 
 
-def _report(days: Days, seconds: float) -> int:
+def _report(days: Days, seconds: float, series: str) -> int:
     for what, times in sorted(days.reached.items()):
         say(f"{times:8} {what}")
-    for row in never_reached(days.reached):
+    for row in never_reached(days.reached) if series == USUAL else ():
         say(f"   never {row}")
-    unmet = missed(days.reached, days.seeds)
+    unmet = missed(days.reached, days.seeds, SOMETIMES[series])
     for what in unmet:
         say(f"it must be reached by so many days, and was not: {what}")
     rate = days.seeds / max(seconds, 0.001)
@@ -55,8 +60,9 @@ def _report(days: Days, seconds: float) -> int:
 
 def _one(asked: argparse.Namespace) -> int:
     """With its whole history, so that two runs can be compared."""
-    whole = Shrunk.whole(asked.seed)
-    few = Shrunk(asked.seed, whole.numbers if asked.only is None else asked.only, asked.lasting)
+    whole = Shrunk.whole(asked.seed, asked.series)
+    numbers = whole.numbers if asked.only is None else asked.only
+    few = Shrunk(asked.seed, numbers, asked.lasting, asked.series)
     day = few.live(tells=True)
     for line in day.lines:
         say(line)
@@ -84,6 +90,7 @@ def _range(text: str) -> range:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=_range, default=range(1, 101), help="such as 1-1000")
+    parser.add_argument("--series", choices=tuple(SERIES), default=USUAL, help="which kind of days")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes; one for each core")
     parser.add_argument("--no-shrink", action="store_true", help="only name bad seeds, which is faster")
     parser.add_argument("--seed", type=int, help="one seed, with its history")

@@ -140,6 +140,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
 SPANS = {
     Size.SMALL: Span(first=6.0, falls=6.0, last=44.0, longest=10.0, most=2, rare=(0, 0, 1), least_serious=34.0),
     Size.MIDDLE: Span(first=8.0, falls=10.0, last=46.0, longest=16.0, most=3, rare=(0, 1, 1, 2), least_serious=36.0),
+    Size.GUARDED: Span(first=8.0, falls=8.0, last=110.0, longest=0.0, most=3, rare=(), least_serious=60.0),
     Size.LARGE: Span(first=25.0, falls=20.0, last=170.0, longest=90.0, most=8, rare=(0, 1, 1, 2), least_serious=60.0),
 }
 

@@ -16,6 +16,7 @@ from tests.simulation.shape import (
     PODS,
     POOL,
     POOLS,
+    SELF,
     SHOP,
     STEP_SECONDS,
     WAIVED,
@@ -159,6 +160,8 @@ def _drains() -> Object:
 def _remediation(kind: str, shape: Shape) -> Object:
     if kind == PODS:
         return shape.failover
+    if kind == SELF:
+        return {"workloads": shape.workloads, "attempts": shape.attempts, **shape.self_fence, **shape.times}
     power: Object = {"driver": DRIVER, "address": "{node}", "credentials": {"name": "bmc"}}
     if shape.by_hand:
         power = {"driver": "manual"}

@@ -98,7 +98,19 @@ class Planned(msgspec.Struct, frozen=True):
         return f"{self.replica} wants {len(self.actions)} actions"
 
 
-Entry = Written | Asked | Switched | Happened | Planned
+class OnNode(msgspec.Struct, frozen=True):
+    """What became of one boot of a machine that takes itself down, and why."""
+
+    at: float
+    node: str
+    boot: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"-- {self.node} {self.what}, boot {self.boot[:8]}"
+
+
+Entry = Written | Asked | Switched | Happened | Planned | OnNode
 
 
 class History:

@@ -10,7 +10,7 @@ from multiprocessing import get_context
 import msgspec
 import structlog
 
-from tests.simulation.runs import live
+from tests.simulation.runs import USUAL, live
 from tests.simulation.shrinking import Shrunk, shrink_all
 
 CRITICAL = 50
@@ -43,11 +43,11 @@ class Days(msgspec.Struct, frozen=True, kw_only=True):
         return Days(seeds=self.seeds + other.seeds, bad=(*self.bad, *other.bad), reached=both)
 
 
-def live_all(seeds: Iterable[int], jobs: int, *, shrinks: bool = True) -> Iterator[Days]:
+def live_all(seeds: Iterable[int], jobs: int, *, shrinks: bool = True, series: str = USUAL) -> Iterator[Days]:
     """In the order of the seeds, some at a time."""
     numbers = list(seeds)
     parts = [numbers[start : start + AT_ONCE] for start in range(0, len(numbers), AT_ONCE)]
-    work = partial(_live_some, shrinks=shrinks)
+    work = partial(_live_some, shrinks=shrinks, series=series)
     if jobs <= 1:
         yield from map(work, parts)
         return
@@ -56,23 +56,24 @@ def live_all(seeds: Iterable[int], jobs: int, *, shrinks: bool = True) -> Iterat
 
 
 def be_quiet() -> None:
-    """Nobody reads the log of a simulated operator; and once after some days is often enough to collect garbage."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(CRITICAL))
+    """Nobody reads the log of a simulated operator; and garbage is collected when a day is over, while it is small."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(CRITICAL), cache_logger_on_first_use=True)
     gc.disable()
     gc.freeze()  # what was loaded before the first day is not looked at each time
 
 
-def _live_some(seeds: list[int], *, shrinks: bool) -> Days:
-    days = sum((_live_one(seed, shrinks=shrinks) for seed in seeds), Days())
+def _live_some(seeds: list[int], *, shrinks: bool, series: str) -> Days:
+    return sum((_live_one(seed, shrinks=shrinks, series=series) for seed in seeds), Days())
+
+
+def _live_one(seed: int, *, shrinks: bool, series: str) -> Days:
+    day = live(seed, series=series)
     gc.collect()
-    return days
-
-
-def _live_one(seed: int, *, shrinks: bool) -> Days:
-    day = live(seed)
     if not day.findings:
         return Days(seeds=1, reached=day.reached)
-    few = shrink_all(seed, lambda other: bool(day.broken & other.broken)) if shrinks else Shrunk.whole(seed)
+    few = Shrunk.whole(seed, series)
+    if shrinks:
+        few = shrink_all(seed, lambda other: bool(day.broken & other.broken), series)
     gc.collect()
     troubles = tuple(f"trouble {number}: {day.troubles[number]}" for number in few.numbers)
     bad = Bad(seed, tuple(str(one) for one in day.findings[:TOLD_MOST]), troubles, few.command)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from random import Random
 
@@ -12,8 +12,11 @@ from defib.simulate.virtual_time import VirtualClock
 from tests.simulation.checkers import Finding, check
 from tests.simulation.coverage import reached_by
 from tests.simulation.faults import Trouble, draw_troubles
-from tests.simulation.freezing import FreezingLoop
 from tests.simulation.looking_on import look_on
+from tests.simulation.self_fence.drawing import draw_day as draw_self_fence_day
+from tests.simulation.self_fence.judges import judge as judge_self_fence
+from tests.simulation.self_fence.network import TalkingLoop
+from tests.simulation.self_fence.reached import reached_in
 from tests.simulation.shape import Shape, draw_shape
 from tests.simulation.troubles import play
 from tests.simulation.world import World
@@ -40,24 +43,41 @@ class Day(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(finding.invariant for finding in self.findings)
 
 
-def drawn_for(seed: int) -> tuple[Shape, tuple[Trouble, ...]]:
+def _draw_usual(seed: int) -> tuple[Shape, tuple[Trouble, ...]]:
     shape = draw_shape(Random(f"shape {seed}"))
     return shape, draw_troubles(Random(f"troubles {seed}"), shape)
 
 
+USUAL, SELF_FENCE = "usual", "self-fence"
+# Each draws its days by itself, so that a seed of one stays the same whatever is added to another.
+SERIES: Mapping[str, Callable[[int], tuple[Shape, tuple[Trouble, ...]]]] = {
+    USUAL: _draw_usual,
+    SELF_FENCE: draw_self_fence_day,
+}
+
+
+def drawn_for(seed: int, series: str = USUAL) -> tuple[Shape, tuple[Trouble, ...]]:
+    return SERIES[series](seed)
+
+
 def live(
-    seed: int, only: Iterable[int] | None = None, *, tells: bool = False, lasting: Mapping[int, float] | None = None
+    seed: int,
+    only: Iterable[int] | None = None,
+    *,
+    tells: bool = False,
+    lasting: Mapping[int, float] | None = None,
+    series: str = USUAL,
 ) -> Day:
     """`only`: of the troubles that the seed draws, those with these numbers. `tells`: with its history as text.
 
     `lasting`: troubles, by their numbers, that end sooner, after so many seconds.
     """
-    shape, drawn = drawn_for(seed)
+    shape, drawn = drawn_for(seed, series)
     numbers = range(len(drawn)) if only is None else sorted(only)
     troubles = tuple(_lasting(drawn[number], (lasting or {}).get(number)) for number in numbers)
-    with asyncio.Runner(loop_factory=lambda: FreezingLoop(DAY)) as runner:
+    with asyncio.Runner(loop_factory=lambda: TalkingLoop(DAY)) as runner:
         loop = runner.get_loop()
-        assert isinstance(loop, FreezingLoop), "it was made here"
+        assert isinstance(loop, TalkingLoop), "it was made here"
         world = World(VirtualClock(loop, seed), loop, shape)
         broken: list[Finding] = []
         try:
@@ -68,11 +88,25 @@ def live(
         seed=seed,
         shape=shape,
         troubles=troubles,
-        findings=tuple(broken or check(world, world.history.entries)),
-        reached=reached_by(world.history.entries, troubles),
+        findings=tuple(broken or _judged(world)),
+        reached=_reached_by(world, troubles),
         digest=world.history.digest() if tells else "",
         lines=tuple(world.history.lines()) if tells else (),
     )
+
+
+def _judged(world: World) -> list[Finding]:
+    entries = world.history.entries
+    found = check(world, entries)
+    if world.guarded is not None:
+        found += judge_self_fence(entries, world.shape.unguarded, world.history.now)
+    return found
+
+
+def _reached_by(world: World, troubles: tuple[Trouble, ...]) -> Counter[str]:
+    entries, guarding = world.history.entries, world.shape.guarding
+    reached = reached_by(entries, troubles)
+    return reached if guarding is None else reached + reached_in(entries, troubles, guarding)
 
 
 def _lasting(trouble: Trouble, seconds: float | None) -> Trouble:

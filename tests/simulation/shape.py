@@ -13,11 +13,12 @@ import msgspec
 from defib.hollow.site import Blueprint
 from defib.model.health_check import Mode
 from tests.simulation.clocks import Gait, draw_gaits
+from tests.simulation.self_fence.guarding import Guarding
 
 HOME, SHOP = "defib-system", "shop"
 DRIVER = "hollow"
 CHECK, SECOND_CHECK = "all", "others"
-POWER, PODS = "PowerCycleRemediation", "PodFailoverRemediation"
+POWER, PODS, SELF = "PowerCycleRemediation", "PodFailoverRemediation", "SelfFenceRemediation"
 ZONE_LABEL, CONTROL_PLANE, POOL = "topology.kubernetes.io/zone", "control-plane", "pool"
 POOLS = ("first", "second")
 LADDERS = ((POWER,), (POWER,), (PODS,), (PODS, POWER))
@@ -37,6 +38,7 @@ class Size(StrEnum):
     SMALL = "small"
     MIDDLE = "middle"
     LARGE = "large"
+    GUARDED = "guarded"  # with agents: long enough for a node to be counted as dead
 
 
 SHARES = {Size.SMALL: 60, Size.MIDDLE: 33, Size.LARGE: 7}  # of a hundred days
@@ -84,6 +86,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     size: Size = Size.LARGE
     times: Object = {}  # of power cycles, other than the usual ones
     by_hand: bool = False  # nobody but a person can switch the machines
+    guarding: Guarding | None = None  # how nodes take themselves down, where they do
+    self_fence: Object = {}  # what a SelfFenceRemediation says, beside what is the same for a power cycle
+    split: str = ""  # the zone of each node by its letter, where they are not dealt out
 
     def blueprints(self) -> list[Blueprint]:
         return [self._blueprint(number) for number in range(self.nodes)]
@@ -91,11 +96,15 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     def _blueprint(self, number: int) -> Blueprint:
         return Blueprint(
             name=f"n{number + 1}",
-            zone=f"zone-{'abc'[number % self.zones]}",
+            zone=self.zone_of(f"n{number + 1}"),
             address=f"10.0.0.{number + 1}",
             roles=(CONTROL_PLANE,) if number < self.control_plane else (),
             labels={POOL: POOLS[number % self.checks]},
         )
+
+    def zone_of(self, node: str) -> str:
+        number = int(node.removeprefix("n")) - 1
+        return f"zone-{self.split[number] if self.split else 'abc'[number % self.zones]}"
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -121,6 +130,11 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def switches_power(self) -> bool:
         return POWER in self.ladder and not self.observes and not self.by_hand
+
+    @property
+    def unguarded(self) -> tuple[str, ...]:
+        """Nodes with a watchdog that never fires: of these nothing is promised but that it is noticed."""
+        return self.guarding.broken if self.guarding is not None else ()
 
     def gait_of(self, slot: str) -> Gait:
         return self.gaits[int(slot.removeprefix("r"))] if self.gaits else Gait()

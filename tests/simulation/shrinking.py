@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from tests.simulation.runs import Day, drawn_for, live
+from tests.simulation.runs import USUAL, Day, drawn_for, live
 
 SHORTEST_SECONDS = 2.0
 
@@ -15,36 +15,39 @@ class Shrunk(msgspec.Struct, frozen=True):
     seed: int
     numbers: tuple[int, ...]
     lasting: Mapping[int, float] = {}
+    series: str = USUAL
 
     @classmethod
-    def whole(cls, seed: int) -> "Shrunk":
+    def whole(cls, seed: int, series: str = USUAL) -> "Shrunk":
         """Nothing is left out yet."""
-        return cls(seed, tuple(range(len(drawn_for(seed)[1]))))
+        return cls(seed, tuple(range(len(drawn_for(seed, series)[1]))), series=series)
 
     @property
     def command(self) -> str:
         only = ",".join(str(number) for number in self.numbers)
         lasting = ",".join(f"{number}={seconds:g}" for number, seconds in sorted(self.lasting.items()))
         sooner = f" --lasting '{lasting}'" if lasting else ""
-        return f"python -m tests.simulation --seed {self.seed} --only '{only}'{sooner}"
+        series = f" --series {self.series}" if self.series != USUAL else ""
+        return f"python -m tests.simulation{series} --seed {self.seed} --only '{only}'{sooner}"
 
     def live(self, *, tells: bool = False) -> Day:
-        return live(self.seed, self.numbers, tells=tells, lasting=self.lasting)
+        return live(self.seed, self.numbers, tells=tells, lasting=self.lasting, series=self.series)
 
 
-def shrink(seed: int, shows: Callable[[Day], bool]) -> tuple[int, ...]:
+def shrink(seed: int, shows: Callable[[Day], bool], series: str = USUAL) -> tuple[int, ...]:
     """The numbers of the troubles that are enough for a day to show the same."""
-    return fewest(Shrunk.whole(seed).numbers, lambda numbers: shows(live(seed, numbers)))
+    return fewest(Shrunk.whole(seed, series).numbers, lambda numbers: shows(live(seed, numbers, series=series)))
 
 
-def shrink_all(seed: int, shows: Callable[[Day], bool]) -> Shrunk:
+def shrink_all(seed: int, shows: Callable[[Day], bool], series: str = USUAL) -> Shrunk:
     """The same, and then each of them is made as short as it can be."""
-    numbers, drawn = shrink(seed, shows), drawn_for(seed)[1]
+    numbers, drawn = shrink(seed, shows, series), drawn_for(seed, series)[1]
     lasting = shortest(
         {number: drawn[number].seconds for number in numbers},
-        lambda lengths: shows(Shrunk(seed, numbers, lengths).live()),
+        lambda lengths: shows(Shrunk(seed, numbers, lengths, series).live()),
     )
-    return Shrunk(seed, numbers, {one: lasting[one] for one in numbers if lasting[one] != drawn[one].seconds})
+    sooner = {one: lasting[one] for one in numbers if lasting[one] != drawn[one].seconds}
+    return Shrunk(seed, numbers, sooner, series)
 
 
 def fewest(numbers: tuple[int, ...], shows: Callable[[tuple[int, ...]], bool]) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from tests.simulation.world import LEASES, REMEDIATIONS
 
 CHECK, LEADER = "all", "r0-0"
 PROOF = {"grade": "A"}
-POWER, PODS = REMEDIATIONS
+POWER, PODS, SELF = REMEDIATIONS
 
 Object = dict[str, Any]
 

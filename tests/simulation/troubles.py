@@ -11,6 +11,7 @@ from defib.simulate import faults as wire
 from tests.simulation.faults import SPANS, Trouble
 from tests.simulation.people import MAINTENANCE, think_better, wish
 from tests.simulation.replicas import Doom
+from tests.simulation.self_fence import troubles as self_fence
 from tests.simulation.shape import BROKEN
 from tests.simulation.strangers import fight, give_in
 from tests.simulation.world import World
@@ -220,6 +221,7 @@ _BEGIN: dict[str, Act] = {
     "person": wish,
     "stranger": fight,
     "bystander": _disturb,
+    **self_fence.BEGIN,
 }
 _END: dict[str, Act] = {
     "node": _get_well,
@@ -231,4 +233,5 @@ _END: dict[str, Act] = {
     "person": think_better,
     "stranger": give_in,
     "bystander": _disturb_no_more,
+    **self_fence.END,
 }

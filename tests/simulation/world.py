@@ -23,12 +23,14 @@ from tests.simulation.freezing import FreezingLoop
 from tests.simulation.furniture import definitions, furniture, let_in, serving
 from tests.simulation.history import History
 from tests.simulation.replicas import Replicas, Witness
-from tests.simulation.shape import HOME, PODS, POWER, SHOP, Shape
+from tests.simulation.self_fence.guarded import GuardedNodes
+from tests.simulation.self_fence.network import TalkingLoop
+from tests.simulation.shape import HOME, PODS, POWER, SELF, SHOP, Shape
 from tests.simulation.sharing import LeaseTimes, holder_for
 
 LEADER_LEASE = f"{HOME}/defib-leader"
 LEASES = "leases.coordination.k8s.io"
-REMEDIATIONS = tuple(f"{kind.lower()}s.defib.dev" for kind in (POWER, PODS))
+REMEDIATIONS = tuple(f"{kind.lower()}s.defib.dev" for kind in (POWER, PODS, SELF))
 TIMERS = Timers(grace_seconds=25.0, boot_seconds=20.0)  # twice as fast as usual, so that a day is shorter
 BACK_SECONDS = 5.0  # as a kubelet would start the container again
 
@@ -67,8 +69,15 @@ class World:
         self.busy: dict[Trouble, asyncio.Task[None]] = {}  # what somebody does all the time
         self._met: dict[Trouble, str] = {}
         self._group: asyncio.TaskGroup | None = None
+        self.guarded = self._guard(loop)
         for slot in self.slots:
             self._move_in(slot)
+
+    def _guard(self, loop: FreezingLoop) -> GuardedNodes | None:
+        if self.shape.guarding is None:
+            return None
+        assert isinstance(loop, TalkingLoop), "agents talk to each other"
+        return GuardedNodes(self.cluster, self.clock, loop, self.history, self.shape.guarding)
 
     def _move_in(self, slot: str) -> None:
         """Its clock goes as it goes; and where it runs on a node, it dies with that."""
@@ -104,6 +113,8 @@ class World:
     def live_in(self, group: asyncio.TaskGroup) -> None:
         self._group = group
         group.create_task(self.cluster.run(), name="cluster")
+        if self.guarded is not None:
+            self.guarded.live_in(group, self.shape.zone_of)
         for slot in self.slots:
             self.start(slot)
         group.create_task(self._bring_back(), name="bring back")
@@ -162,7 +173,9 @@ class World:
         if pod is None:
             return False
         node = self.nodes.get(pod.object["spec"].get("nodeName", ""))
-        return node is not None and pod.object["metadata"]["uid"] in node.containers()
+        if node is None or node.name in self.shape.unguarded:
+            return False
+        return pod.object["metadata"]["uid"] in node.containers()
 
     def unsettled(self) -> list[str]:
         """What is still to come, or waits for somebody."""

@@ -18,13 +18,14 @@ from tests.simulation.checkers.proofs import Live, detached_when_proved, out_of_
 from tests.simulation.checkers.sight import Allowed, Braked, OnlyWatches, sees_what_it_must, sure_of_its_sight
 from tests.simulation.checkers.state import HEARTBEATS, Checker, Finding, State, node_of
 from tests.simulation.checkers.waits import Cleaning, Commands, Deadlines
-from tests.simulation.history import Asked, Entry, Happened, Planned, Switched, Written
+from tests.simulation.history import Asked, Entry, Happened, OnNode, Planned, Switched, Written
 from tests.simulation.world import LEASES, REMEDIATIONS, World
 
 __all__ = ["Checker", "Finding", "State", "check", "judge", "led", "node_of", "proved"]
 
 # What an entry is about: who cares for it is a table, since a day has thousands.
 LOOKS, WRITES, SWITCHES, HAPPENS, PLANS = "looks", "writes", "switches", "happens", "plans"
+MACHINES = "machines"
 HEARTS, OTHERS = "heartbeats", "others"
 CONFIG_MAPS, NODES = "configmaps", "nodes"
 STORED = frozenset({NODES, CONFIG_MAPS, LEASES, INCIDENTS, medik8s.CHECKS, *REMEDIATIONS})
@@ -50,8 +51,9 @@ def judge(entries: Iterable[Entry], ends_at: float, skew: float = 0.0) -> list[F
 def topic_of(entry: Entry) -> str:
     match entry:
         case Written():
-            is_beat = entry.resource == LEASES and entry.key.startswith(HEARTBEATS)
-            return HEARTS if is_beat else entry.resource if entry.resource in STORED else OTHERS
+            resource = entry.resource
+            is_beat = resource == LEASES and entry.key.startswith(HEARTBEATS)
+            return HEARTS if is_beat else resource if resource in STORED else OTHERS
         case Asked():
             return WRITES if entry.is_write else LOOKS
         case Switched():
@@ -60,6 +62,8 @@ def topic_of(entry: Entry) -> str:
             return HAPPENS
         case Planned():
             return PLANS
+        case OnNode():
+            return MACHINES
 
 
 def _caring(deadlines: Deadlines) -> dict[str, list[Checker]]:

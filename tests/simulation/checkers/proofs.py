@@ -2,24 +2,23 @@
 
 from collections.abc import Iterator
 
-from defib.decide.fencing.policy import read_policy
 from defib.hollow.disk import SHARED_MODES
 from defib.model.failover_policy import NO_PROOF
 from defib.model.node import OUT_OF_SERVICE
-from defib.model.power_cycle import Policy
 from defib.simulate.store import DELETED
 from tests.simulation.checkers.state import (
+    FENCING,
     LIVE_SECONDS,
     Finding,
     State,
     deleted_pod,
     node_of,
+    policy_of,
     said,
     taken_by_force,
 )
 from tests.simulation.history import Asked, Entry, Object, Written
 from tests.simulation.shape import SHOP
-from tests.simulation.world import REMEDIATIONS
 
 ATTACHMENTS = "volumeattachments.storage.k8s.io"
 CLAIM, CLAIMS = "persistentVolumeClaim", "persistentvolumeclaims"
@@ -93,9 +92,9 @@ def _why_unproved(node: str, state: State, at: float) -> str:
     proof = state.proof(node, at)
     if not proof:
         return "without a proof"
-    orders = [item for item in state.of(REMEDIATIONS[0]).values() if node_of(item) == node]
-    policies = [read_policy(item.get("spec")) for item in orders]
-    accepted = {grade for policy in policies if isinstance(policy, Policy) for grade in policy.accepts}
+    orders = [(kind, item) for kind in FENCING for item in state.of(kind).values() if node_of(item) == node]
+    policies = [policy_of(kind, item) for kind, item in orders]
+    accepted = {grade for policy in policies if policy is not None for grade in policy.accepts}
     return f"by a proof of grade {proof['grade']}" if accepted and proof["grade"] not in accepted else ""
 
 

@@ -20,7 +20,9 @@ ASKED_SECONDS = 12.0
 SEATS = (f"{HOME}/defib-leader", f"{HOME}/defib-bucket-")
 OVER = "all troubles are over"
 _TOLD = re.compile(r"(begins|ends): (.*)")
-_HARMLESS = re.compile(r"[^:]*: (node|bmc) |.*person .*(pulls the brake|cordons|deletes a pod|excludes)")
+_HARMLESS = re.compile(
+    r"[^:]*: (node|bmc|machine|network|agent|lease) |.*person .*(pulls the brake|cordons|deletes a pod|excludes)"
+)
 
 
 class Quiet:

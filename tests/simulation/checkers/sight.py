@@ -33,7 +33,10 @@ def sure_of_its_sight(entry: Entry, state: State) -> Iterator[Finding]:
         return
     nodes = state.of("nodes")
     leases = state.of(LEASES).items()
-    beats = [lease for key, lease in leases if key.startswith(HEARTBEATS) and key.removeprefix(HEARTBEATS) in nodes]
+    # Whoever is proved to be down is missing for a reason that is known.
+    down = {name for name in nodes if state.incident(name) and state.proof(name, entry.at)}
+    awaited = {f"{HEARTBEATS}{name}" for name in nodes.keys() - down}
+    beats = [lease for key, lease in leases if key in awaited]
     long_ago = entry.at - state.quiet.held_seconds(entry.at) - state.skew
     silent = sum(is_over(lease, long_ago) for lease in beats)
     if 2 * silent > len(beats):

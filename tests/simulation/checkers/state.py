@@ -5,10 +5,12 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from defib.decide.reading import read_check
+from defib.decide.fencing.policy import read_policy, read_self_fence
+from defib.decide.reading import read_check, read_check_again
 from defib.model import medik8s
-from defib.model.health_check import Check, NodeHealthCheck
+from defib.model.health_check import Broken, Check, NodeHealthCheck
 from defib.model.incident import INCIDENTS, Phase
+from defib.model.power_cycle import Policy
 from defib.simulate.store import DELETED
 from defib.simulate.virtual_time import START
 from tests.simulation.checkers.quiet import Quiet
@@ -38,7 +40,7 @@ class State:
         self.skew = skew
         self.quiet = Quiet()
         self._objects: dict[str, dict[str, Object]] = {}
-        self._read: dict[str, tuple[Object, Check | None]] = {}
+        self._read: dict[str, tuple[Object, NodeHealthCheck, Check | Broken]] = {}
         self._wiped: dict[str, tuple[float, Object]] = {}
 
     def see(self, entry: Entry) -> None:
@@ -78,9 +80,10 @@ class State:
             return None
         known = self._read.get(name)
         if known is None or known[0] is not item:
-            read = read_check(msgspec.convert(item, NodeHealthCheck))
-            known = self._read[name] = (item, read if isinstance(read, Check) else None)
-        return known[1]
+            now = msgspec.convert(item, NodeHealthCheck)
+            read = read_check(now) if known is None else read_check_again(now, *known[1:])
+            known = self._read[name] = (item, now, read)
+        return known[2] if isinstance(known[2], Check) else None
 
     def incident(self, node: str) -> Object | None:
         """The one of a power cycle of this node, while it is open."""
@@ -97,6 +100,15 @@ class State:
 
 
 Checker = Callable[[Entry, State], Iterator[Finding]]
+
+_POWER, _, _SELF = REMEDIATIONS
+FENCING: dict[str, Callable[[Object | None], Policy | tuple[str, ...]]] = {_POWER: read_policy, _SELF: read_self_fence}
+
+
+def policy_of(resource: str, remediation: Object) -> Policy | None:
+    """How a remediation fences; None where it does not, or cannot be read."""
+    read = FENCING[resource](remediation.get("spec")) if resource in FENCING else None
+    return read if isinstance(read, Policy) else None
 
 
 def node_of(remediation: Object) -> str:

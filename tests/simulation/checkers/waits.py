@@ -11,7 +11,6 @@ from datetime import timedelta
 
 import msgspec
 
-from defib.decide.fencing.policy import read_policy
 from defib.model import medik8s
 from defib.model.health_check import Check
 from defib.model.incident import INCIDENTS, Phase
@@ -19,7 +18,7 @@ from defib.model.power_cycle import Policy
 from defib.simulate.store import DELETED
 from tests.simulation.checkers.budgets import is_troubled
 from tests.simulation.checkers.quiet import ACTS_SECONDS
-from tests.simulation.checkers.state import Finding, State, node_of
+from tests.simulation.checkers.state import FENCING, Finding, State, node_of, policy_of
 from tests.simulation.history import Entry, Object, Switched, Written
 from tests.simulation.world import REMEDIATIONS, phase_of
 
@@ -54,14 +53,14 @@ class Deadlines:
 
     def check(self, entry: Entry, state: State) -> Iterator[Finding]:
         yield from self._late(entry.at, state)
-        if isinstance(entry, Written) and entry.resource == REMEDIATIONS[0]:
-            self._read(entry.change.now.object)
+        if isinstance(entry, Written) and entry.resource in FENCING:
+            self._read(entry.resource, entry.change.now.object)
         if isinstance(entry, Written) and entry.resource == INCIDENTS:
             yield from self._enter(entry)
 
-    def _read(self, order: Object) -> None:
-        policy = read_policy(order.get("spec"))
-        if isinstance(policy, Policy):
+    def _read(self, resource: str, order: Object) -> None:
+        policy = policy_of(resource, order)
+        if policy is not None:
             self._policies[order["metadata"]["uid"]] = policy
 
     def _enter(self, entry: Written) -> Iterator[Finding]:
@@ -77,7 +76,9 @@ class Deadlines:
         known = self._stays.get(name)
         limit = limit_of(phase, policy)
         if known is None or known.phase != phase:
-            self._stays[name] = _Stay(phase, entry.at, limit.total_seconds() if limit is not None else math.inf)
+            known = self._stays[name] = _Stay(phase, entry.at, math.inf)
+        if limit is not None:
+            known.limit = limit.total_seconds() + _dies_seconds(status)
 
     def _late(self, at: float, state: State) -> Iterator[Finding]:
         for name, stay in self._stays.items():
@@ -90,6 +91,12 @@ class Deadlines:
 
     def at_the_end(self, at: float, state: State) -> Iterator[Finding]:
         yield from self._late(at, state)
+
+
+def _dies_seconds(status: Object) -> float:
+    """How much longer it takes until a node is down that takes itself down."""
+    is_awaited = status.get("phase") == Phase.POWERING_OFF
+    return float((status.get("safeTime") or {}).get("seconds", 0.0)) if is_awaited else 0.0
 
 
 def limit_of(phase: str, policy: Policy) -> timedelta | None:

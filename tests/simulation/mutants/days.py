@@ -6,7 +6,7 @@ import msgspec
 
 from defib.model.health_check import Mode
 from tests.simulation.faults import SERIOUS, Trouble
-from tests.simulation.runs import drawn_for
+from tests.simulation.runs import USUAL, drawn_for
 from tests.simulation.shape import PODS, Shape
 from tests.simulation.world import TIMERS
 
@@ -64,8 +64,8 @@ class Drawn(msgspec.Struct, frozen=True, kw_only=True):
 Need = Callable[[Drawn], bool]
 
 
-def drawn(seed: int) -> Drawn:
-    shape, troubles = drawn_for(seed)
+def drawn(seed: int, series: str = USUAL) -> Drawn:
+    shape, troubles = drawn_for(seed, series)
     return Drawn(shape=shape, troubles=troubles)
 
 

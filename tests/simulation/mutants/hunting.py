@@ -30,7 +30,7 @@ def mutant_named(name: str) -> Mutant:
 def lived_with(mutant: Mutant, seed: int) -> Day:
     """Switched on anew for each day, so that a day is the same whatever was lived through before."""
     with switched_on(mutant):
-        return live(seed)
+        return live(seed, series=mutant.series)
 
 
 def is_shown(mutant: Mutant, day: Day) -> bool:
@@ -41,11 +41,11 @@ def hunt(name: str, seeds: Iterable[int]) -> Kill:
     """A seed that shows the same without the mutant proves nothing, and is passed over."""
     be_quiet()
     mutant = mutant_named(name)
-    for days, seed in enumerate(seed for seed in seeds if mutant.needs(drawn(seed))):
+    for days, seed in enumerate(seed for seed in seeds if mutant.needs(drawn(seed, mutant.series))):
         if days % AT_ONCE == 0:
             gc.collect()
         day = lived_with(mutant, seed)
-        if is_shown(mutant, day) and not live(seed).findings:
+        if is_shown(mutant, day) and not live(seed, series=mutant.series).findings:
             seen = next(str(finding) for finding in day.findings if finding.invariant == mutant.invariant)
             return Kill(mutant=name, seed=seed, seen=seen)
     return Kill(mutant=name)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from tests.simulation.mutants.days import Need, any_day
+from tests.simulation.runs import USUAL
 
 
 class Swap(msgspec.Struct, frozen=True):
@@ -27,6 +28,7 @@ class Mutant(msgspec.Struct, frozen=True, kw_only=True):
     broken: str
     swaps: tuple[Swap, ...]
     needs: Need = any_day  # what a day must have, so that the guard is asked for at all
+    series: str = USUAL  # of days
 
 
 @contextmanager
