@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -61,6 +62,7 @@ class NodeProcess:
         self, network: Network, kubeconfig: Path, tls: Path, namespace: str, pace: tuple[str, ...] = PACE
     ) -> None:
         """The kernel's number of the boot is that of the whole machine: the node sees one of its own instead."""
+        self._wait_for_watchdog()
         boot = self.folder / "boot"
         boot.write_text(self.boot_id)
         agent = (
@@ -77,6 +79,13 @@ class NodeProcess:
                 env={name: value for name, value in os.environ.items() if not name.startswith("DEFIB_")},
                 process_group=self.body.pid,
             )
+
+    def _wait_for_watchdog(self) -> None:
+        """A process takes its time to start, and an agent that finds no watchdog ends."""
+        ends = CLOCK.monotonic() + START_SECONDS
+        while not self.socket.exists():
+            assert CLOCK.monotonic() < ends, f"the watchdog of {self.name} does not start"
+            time.sleep(0.05)  # a real process: it says nothing but that it listens
 
     @property
     def is_alive(self) -> bool:
