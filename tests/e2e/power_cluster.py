@@ -25,7 +25,7 @@ from defib.hollow.objects import PODS, Pod
 from defib.hollow.site import in_zones
 from defib.kube.client import Client, Merge, Scope
 from defib.kube.errors import NotFound
-from defib.kube.kinds import LEASES, NODE_HEALTH_CHECKS, NODE_INCIDENTS, NODES, unstructured
+from defib.kube.kinds import LEASES, NODE_HEALTH_CHECKS, NODE_INCIDENTS, NODES, Kind, unstructured
 from defib.model import medik8s
 from defib.model.incident import NodeIncident
 from defib.model.meta import Unstructured
@@ -78,6 +78,22 @@ RIGHTS = (
 )
 
 
+async def look_after(client: Client, node: str, templates: Kind[Unstructured], spec: Body) -> None:
+    """A NodeHealthCheck for this node alone, with a template of its own."""
+    body = {"metadata": {"name": node}, "spec": {"template": {"spec": spec}}}
+    await client.create(templates, body, namespace=PLACE)
+    template = {"apiVersion": templates.api_version, "kind": templates.name, "namespace": PLACE, "name": node}
+    ill = [{"type": "Ready", "status": status, "duration": UNHEALTHY_AFTER} for status in ("False", "Unknown")]
+    check = {
+        "selector": {"matchLabels": {"ward": node}},
+        "minHealthy": 0,
+        "unhealthyConditions": ill,
+        "remediationTemplate": template,
+    }
+    await client.patch(NODES.at(node), Merge({"metadata": {"labels": {"ward": node}}}))
+    await client.create(NODE_HEALTH_CHECKS, {"metadata": {"name": node}, "spec": check})
+
+
 class PowerCluster:
     def __init__(self, hollow: HollowCluster, ca_pem: str) -> None:
         self.hollow = hollow
@@ -101,18 +117,7 @@ class PowerCluster:
         ward = Ward(self, node)
         await self.hollow.make_database(ward.app, prefers=node)
         await ward.eventually("its database runs there", ward.runs_here)
-        whole = {"template": {"spec": {"power": self.power(power), **spec}}}
-        await self.client.create(TEMPLATES, {"metadata": {"name": node}, "spec": whole}, namespace=PLACE)
-        template = {"apiVersion": TEMPLATES.api_version, "kind": TEMPLATES.name, "namespace": PLACE, "name": node}
-        ill = [{"type": "Ready", "status": status, "duration": UNHEALTHY_AFTER} for status in ("False", "Unknown")]
-        check = {
-            "selector": {"matchLabels": {"ward": node}},
-            "minHealthy": 0,
-            "unhealthyConditions": ill,
-            "remediationTemplate": template,
-        }
-        await self.client.patch(NODES.at(node), Merge({"metadata": {"labels": {"ward": node}}}))
-        await self.client.create(NODE_HEALTH_CHECKS, {"metadata": {"name": node}, "spec": check})
+        await look_after(self.client, node, TEMPLATES, {"power": self.power(power), **spec})
         return ward
 
     async def write_secret(self, node: str, *, password: str) -> None:

@@ -19,7 +19,7 @@ from defib.hollow.node import HollowNode
 from defib.hollow.site import in_zones
 from defib.kube.client import Client, Merge, Scope
 from defib.kube.errors import NotFound
-from defib.kube.kinds import LEASES, NODE_HEALTH_CHECKS, NODE_INCIDENTS, NODES, unstructured
+from defib.kube.kinds import LEASES, NODE_INCIDENTS, NODES, unstructured
 from defib.model.incident import NodeIncident, Phase
 from defib.model.node import OUT_OF_SERVICE
 from defib.model.self_fence import PEERS_EVERY, lease_name, read_report
@@ -34,7 +34,7 @@ from tests.e2e.agent_fleet import START_SECONDS, NodeProcess, allow_agents, way_
 from tests.e2e.audit import audited
 from tests.e2e.helm_release import Release
 from tests.e2e.hollow_cluster import SETTINGS, TIMERS, HollowCluster, eventually, hollow_cluster
-from tests.e2e.power_cluster import UNHEALTHY_AFTER
+from tests.e2e.power_cluster import look_after
 from tests.e2e.rights import until_allowed
 from tests.e2e.running_operator import RunningOperator, defib_run
 
@@ -142,18 +142,7 @@ class Cluster:
     async def check(self, node: str) -> None:
         # The stand-in is no device of the kernel, and says so.
         spec = {"acceptedProofs": ["C", "D"], "timeouts": {"order": "90s"}, "allowSoftwareWatchdog": True}
-        body = {"metadata": {"name": node}, "spec": {"template": {"spec": spec}}}
-        await self.client.create(TEMPLATES, body, namespace=HOME)
-        template = {"apiVersion": TEMPLATES.api_version, "kind": TEMPLATES.name, "namespace": HOME, "name": node}
-        ill = [{"type": "Ready", "status": status, "duration": UNHEALTHY_AFTER} for status in ("False", "Unknown")]
-        check = {
-            "selector": {"matchLabels": {"ward": node}},
-            "minHealthy": 0,
-            "unhealthyConditions": ill,
-            "remediationTemplate": template,
-        }
-        await self.client.patch(NODES.at(node), Merge({"metadata": {"labels": {"ward": node}}}))
-        await self.client.create(NODE_HEALTH_CHECKS, {"metadata": {"name": node}, "spec": check})
+        await look_after(self.client, node, TEMPLATES, spec)
 
     async def incident(self, node: str) -> NodeIncident | None:
         try:

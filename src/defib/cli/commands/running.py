@@ -96,12 +96,16 @@ ELECTING = (
 @click.argument("command", nargs=-1, required=True, metavar="-- COMMAND [ARG]...")
 @length_option(
     "--lost-grace",
-    *("3s", "0s", "1h"),
+    "3s",
+    "0s",
+    "1h",
     "How long the command may take to end when we no longer lead; then it is killed.",
 )
 @length_option(
     "--stop-grace",
-    *("25s", "0s", "1h"),
+    "25s",
+    "0s",
+    "1h",
     "How long it may take to end when we are told to stop; then it is killed.",
 )
 @settings_options(*ELECTING)

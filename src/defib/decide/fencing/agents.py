@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from defib.decide.fencing.case import Case
 
 HEARD_SECONDS = 3.0
-CLOCKS_DIFFER = timedelta(minutes=1)
+CLOCKS_DIFFER = timedelta(minutes=1)  # a word from later than that is not about now
 NOBODY_HEARD = Heard(0, 0)
 _HEARING = frozenset({Phase.POWERING_OFF, Phase.FREEING, Phase.POWERING_ON, Phase.RETURNING, Phase.CANCELLING})
 

@@ -11,9 +11,9 @@ from collections.abc import Collection
 from defib.decide.entries import target
 from defib.decide.failover.reading import read_wish
 from defib.decide.failover.remediation import WAITING
+from defib.decide.fencing.agents import CLOCKS_DIFFER
 from defib.decide.fencing.case import LAST_BREATH
 from defib.decide.fencing.order import Order
-from defib.decide.fencing.proofs import CLOCKS_DIFFER
 from defib.model import medik8s
 from defib.model.cluster import Cluster
 from defib.model.incident import Grade, NodeIncident

@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 import msgspec
 
 from defib.decide.doubt import BRAKE, SELF_DOUBT
-from defib.decide.fencing.agents import is_by_agent, is_proved, safe_time_of
+from defib.decide.fencing.agents import CLOCKS_DIFFER, is_by_agent, is_proved, safe_time_of
 from defib.decide.fencing.hosts import host_on, is_let_go, stays_off
 from defib.decide.fencing.obstacles import OWN_NODE
 from defib.decide.fencing.occupants import is_from_before, must_go
 from defib.decide.fencing.order import Obstacle, Order
-from defib.decide.fencing.proofs import BMO_POLL, CLOCKS_DIFFER, confirmation_of, is_disproved, proof_of, written
+from defib.decide.fencing.proofs import BMO_POLL, confirmation_of, is_disproved, proof_of, written
 from defib.model.cluster import Cluster, Served
 from defib.model.health_check import KindRef
 from defib.model.incident import Confirmation, Grade, IncidentStatus, NodeIncident, Phase, PowerReading, Proof

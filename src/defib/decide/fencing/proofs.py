@@ -3,7 +3,7 @@
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING
 
-from defib.decide.fencing.agents import is_by_agent, is_proved, is_still_silent, proof_by_agent
+from defib.decide.fencing.agents import CLOCKS_DIFFER, is_by_agent, is_proved, is_still_silent, proof_by_agent
 from defib.model.incident import Confirmation, Grade, Phase, PowerReading, Proof
 from defib.model.power import Look, PowerState
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 BMO_POLL = timedelta(seconds=60)  # so old may be what the baremetal operator says of a host that nobody had switched
 UNREADABLE_WAIT = timedelta(seconds=30)  # after an off that nobody can read back
-CLOCKS_DIFFER = timedelta(minutes=1)  # a word from later than that is not about now
 OFF_IS_FRESH = timedelta(seconds=30)  # so long after it was read as off, something may be freed by that
 
 
