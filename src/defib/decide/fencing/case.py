@@ -72,11 +72,6 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return min(since, self.cluster.now)
 
     @property
-    def is_ahead(self) -> bool:
-        """Written by a leader whose clock is ahead of ours. Nothing that is done now would count for this phase."""
-        return self.status.since is not None and self.status.since > self.cluster.now + CLOCKS_DIFFER
-
-    @property
     def deadline(self) -> datetime | None:
         limit = self.limit
         return self.since + limit if limit is not None else None
@@ -115,6 +110,13 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     def was_held_back(self) -> bool:
         """Until now, as it stands written."""
         return self.status.phase in _HELD and self.status.reason in (BRAKE, SELF_DOUBT, OWN_NODE)
+
+    @property
+    def begins_anew(self) -> bool:
+        """Its time does. What is done before that is written down was done before this phase, and would not count."""
+        # It may have been written by a leader whose clock is far ahead of ours.
+        is_ahead = self.status.since is not None and self.status.since > self.cluster.now + CLOCKS_DIFFER
+        return is_ahead or (self.was_held_back and not self.is_held_back)
 
     @property
     def is_held_back(self) -> bool:

@@ -329,7 +329,7 @@ def _go_on(case: Case, so: Obstacle) -> tuple[Action, ...]:
 
     What failed and rests stays among what is wanted: else its failure would be forgotten, and with it what to say.
     """
-    if case.is_ahead:
+    if case.begins_anew:
         return _write(case, so)
     todo = work(case)
     busy = {*case.cluster.failures, *(action.key for action in case.cluster.underway)}
@@ -344,8 +344,8 @@ def _write(case: Case, so: Obstacle) -> tuple[ReportRemediation, ...]:
         return ()
     if (so.reason, so.message[:MESSAGE_MAX]) != (case.status.reason, case.status.message):
         changes |= {"reason": so.reason, "message": so.message[:MESSAGE_MAX]}
-    if case.is_ahead or (case.was_held_back and not case.is_held_back):
-        changes["since"] = case.cluster.now  # its time begins anew
+    if case.begins_anew:
+        changes["since"] = case.cluster.now
     if case.status.phase is Phase.POWERING_OFF and case.status.safe_time != (time := safe_time_of(case)):
         changes["safe_time"] = time
     if case.status.phase is Phase.FREEING and not case.is_told:

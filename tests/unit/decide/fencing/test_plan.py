@@ -364,6 +364,14 @@ def test_time_that_was_held_back_begins_anew() -> None:
     assert written(plan(held, at=10**5))["since"] == msgspec.to_builtins(after(10**5))
 
 
+def test_nothing_is_told_to_a_machine_before_its_time_has_begun_anew() -> None:
+    """It would have been sent before the phase began, and would be sent once more."""
+    held = incident(Phase.POWERING_OFF, reason="SelfDoubt", message="too much is silent at once")
+    found = plan(held, at=10)
+    assert written(found)["since"] == msgspec.to_builtins(after(10))
+    assert SwitchPower not in kinds(found)
+
+
 def test_what_a_node_gets_before_it_is_deleted_is_saved_too() -> None:
     """RM-11."""
     item = an_item(spec=SPEC | {"workloads": "DeleteNode"})
