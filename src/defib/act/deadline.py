@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from defib.clock import Clock
 from defib.model.mandate import Mandate
+from defib.wire import may_leave
 
 T = TypeVar("T")
 
@@ -15,7 +16,7 @@ LOOK_SECONDS = 0.5  # a mandate can be moved on, and can be taken back: it is lo
 
 @asynccontextmanager
 async def within(seconds: float, mandate: Mandate, clock: Clock) -> AsyncIterator[asyncio.Timeout]:
-    """Raises TimeoutError when either is over; whether it was this that ran out, the timeout says."""
+    """Raises TimeoutError when either is over; whether it was this that ran out, the timeout says. Then nothing leaves any more."""
     loop = asyncio.get_running_loop()
     ends = clock.monotonic() + seconds
     async with asyncio.timeout(None) as limit:
@@ -29,9 +30,11 @@ async def within(seconds: float, mandate: Mandate, clock: Clock) -> AsyncIterato
                 waiting[:] = [loop.call_later(min(left, LOOK_SECONDS), look)]
 
         look()
+        asked = may_leave.set(lambda: clock.monotonic() < min(ends, mandate.ends))
         try:
             yield limit
         finally:
+            may_leave.reset(asked)
             for handle in waiting:
                 handle.cancel()
 

@@ -5,14 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from defib.act.deadline import StepByStep, within
 from defib.kube.credentials import Credentials, Fixed, Presented
 from defib.kube.errors import Unreachable
 from defib.kube.http import HttpTransport
 from defib.kube.kubeconfig import Connection
 from defib.kube.transport import Request
+from defib.model.mandate import Mandate
 from tests.contract.auth.authority import Issued
 from tests.contract.auth.desk import Desk, ask
-from tests.contract.auth.servers import server_context
+from tests.contract.auth.servers import ApiServer, server_context
 from tests.contract.cut_off import BODY, CutOffServer
 
 MUCH = BODY * 2**10  # more than the kernel takes: asyncio holds the rest
@@ -71,3 +73,21 @@ async def test_an_address_that_no_packet_reaches_is_told_as_before(desk: Desk) -
         with pytest.raises(Unreachable, match="no connection in time; is a firewall or a VPN in the way"):
             await ask(transport)
         await transport.close()
+
+
+async def test_who_is_frozen_between_its_last_look_and_the_send_sends_nothing(desk: Desk, server: ApiServer) -> None:
+    """No timer and no look of ours comes between the two; only the socket itself can still refuse."""
+    transport = a_transport(desk, server.url)
+    assert await ask(transport) == 200  # the connection is open, so nothing is waited for before the send
+
+    async def frozen_and_sent() -> int:
+        desk.clock.advance(60)
+        return await ask(transport, a_create(BODY))
+
+    mandate = Mandate("m", ends=desk.clock.monotonic() + 10)
+    with pytest.raises(TimeoutError):
+        async with within(30, mandate, desk.clock):
+            await StepByStep(frozen_and_sent(), mandate, desk.clock)
+    assert await ask(transport) == 200  # what is not done by that mandate leaves as ever
+    assert [seen.method for seen in server.seen] == ["GET", "GET"]
+    await transport.close()
