@@ -55,11 +55,11 @@ async def switch_power(means: Means, action: SwitchPower, mandate: Mandate) -> O
         return lost
     if why := forbids(mandate):  # it took a while: whoever comes after us may have read the record before we send it
         return Withheld(why)
+    log.info("power is switched", node=action.node, power=action.power.value, attempt=action.attempt, by=mandate.token)
     return await _send(means, action, driver, target)
 
 
 async def _send(means: Means, action: SwitchPower, driver: Driver, target: Target) -> Outcome:
-    log.info("power is switched", node=action.node, power=action.power.value, attempt=action.attempt)
     command = driver.off if action.power is PowerState.OFF else driver.on
     answer = await _asked(command(target, COMMAND_SECONDS), Unknown)
     at = means.clock.now()  # after it: what was read before it ended says nothing, and a slow BMC needs its time

@@ -29,6 +29,7 @@ CLOCKS_DIFFER = 1.25  # the slowest clock that is legal needs so much longer for
 # then two, then four, until one is accepted.
 IN_A_SHORT_PHASE, IN_A_LONG_ONE = 16, 184
 LATE_OFF = timedelta(seconds=30)
+AT_ONCE_SECONDS = 0.5  # whoever was told so lately is told for nothing: even what is refused waits for a second
 
 # A brake, and doubt, hold these back for as long as they last.
 _HELD = frozenset({Phase.POWERING_OFF, Phase.FREEING, Phase.REPLACING})
@@ -119,6 +120,7 @@ class Commands:
 
     def __init__(self) -> None:
         self._sent: Counter[tuple[str, ...]] = Counter()
+        self._latest: dict[tuple[str, ...], float] = {}
         self._told: dict[str, tuple[float, Object]] = {}
 
     def check(self, entry: Entry, _: State) -> Iterator[Finding]:
@@ -141,6 +143,10 @@ class Commands:
     def _judge(self, entry: Switched, incident: Object) -> Iterator[Finding]:
         if entry.power == "off" and phase_of(incident) != Phase.POWERING_OFF:
             yield Finding("I10", entry.at, f"{entry} in {phase_of(incident)}")
+        told = (incident["metadata"]["uid"], phase_of(incident), entry.replica, entry.power)
+        if entry.at - self._latest.get(told, -math.inf) < AT_ONCE_SECONDS:
+            yield Finding("I10", entry.at, f"{entry}, as it was a moment ago")
+        self._latest[told] = entry.at
         # What was held back begins its time anew when it goes on.
         key = (incident["metadata"]["uid"], str(incident["status"].get("since")), entry.replica, entry.power)
         self._sent[key] += 1

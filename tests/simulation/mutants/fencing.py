@@ -7,8 +7,11 @@ from typing import Any
 import msgspec
 
 from defib.decide.fencing.case import Case
+from defib.decide.fencing.order import Obstacle
 from defib.decide.fencing.proofs import written
 from defib.decide.fencing.table import Row
+from defib.decide.fencing.work import work
+from defib.model.action import Action, SwitchPower
 from defib.model.incident import Grade, Outcome, Phase, Proof
 from defib.model.power import PowerState
 from tests.simulation.faults import FLAWS
@@ -72,6 +75,14 @@ def _fivefold(good: Any) -> Any:
     return property(limit)
 
 
+def _before_its_time(good: Any) -> Any:
+    def go_on(case: Case, so: Obstacle) -> tuple[Action, ...]:
+        todo = work(case) if case.begins_anew else ()
+        return tuple(action for action in todo if isinstance(action, SwitchPower)) or good(case, so)
+
+    return go_on
+
+
 def _obeyed_late(day: Drawn) -> bool:
     flaws = (f"bmc: {what}" for what in ("says it is off", "says it is on", *FLAWS))
     return day.switches and day.has_for_ill(*flaws)
@@ -131,5 +142,12 @@ FENCING = (
         broken="a machine that does not obey is told again each second",
         needs=_obeyed_late,
         swaps=(Swap("defib.decide.fencing.work:next_command", value(_every_second)),),
+    ),
+    Mutant(
+        name="told before its time",
+        invariant="I10",
+        broken="a machine that was held back is told before the time of its phase begins anew, and so once more after it",
+        needs=switching,
+        swaps=(Swap("defib.decide.fencing.plan:_go_on", _before_its_time),),
     ),
 )
