@@ -64,9 +64,14 @@ class Clinic:
         """Until it is closed and everybody is well."""
         while self.is_open or self.ill:
             await self._look()
-            if self.is_open and len(self.ill) <= BUDGET and all(one.is_treated for one in self.ill.values()):
+            if self.is_open and self._has_room():
                 self._fell_one()
             await asyncio.sleep(0.1)  # the nodes tell nobody
+
+    def _has_room(self) -> bool:
+        """Two may wait for their treatment, so that many are treated at once; with one too many ill nobody's begins."""
+        waiting = sum(not one.is_treated for one in self.ill.values())
+        return waiting == 0 if len(self.ill) == BUDGET else len(self.ill) < BUDGET and waiting < 2
 
     def _fell_one(self) -> None:
         name = next(name for name in self._next if name not in self.ill)
