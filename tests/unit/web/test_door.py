@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 import aiohttp
+import pytest
 from aiohttp import web
 
 from defib.web.door import Door, open_door
@@ -20,13 +21,13 @@ def nothing_new() -> None:
     pass
 
 
-def a_runner(body: bytes = b"ok") -> web.AppRunner:
+def a_runner(body: bytes = b"ok", idle_seconds: float = 30.0) -> web.AppRunner:
     async def answer(_: web.Request) -> web.Response:
         return web.Response(body=body)
 
     app = web.Application()
     app.router.add_get("/", answer)
-    return web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    return web.AppRunner(app, access_log=None, shutdown_timeout=0.1, keepalive_timeout=idle_seconds)
 
 
 def a_door(most: int = MOST) -> Door:
@@ -68,6 +69,15 @@ async def test_whoever_never_reads_what_they_asked_for_is_sent_away_too() -> Non
             assert await response.read() == MEGABYTES
         assert await is_hung_up_on(reader)
         idle.close()
+
+
+@pytest.mark.parametrize("half", [b"", ASK[:7], ASK[:-2]], ids=["nothing", "half a line", "half a head"])
+async def test_whoever_does_not_end_what_they_began_to_ask_is_sent_away(half: bytes) -> None:
+    async with open_door(a_runner(idle_seconds=0.1), a_door()) as port:
+        reader, slow = await asyncio.open_connection(LOOPBACK, port)
+        slow.write(half)
+        assert await is_hung_up_on(reader)
+        slow.close()
 
 
 async def test_a_probe_is_answered_however_many_hold_a_connection_open_and_say_nothing() -> None:
