@@ -31,7 +31,7 @@ ROUNDS = 30
 BUDGET = 3  # so many nodes may be unhealthy at once, for another remediation to be begun
 LEASE_SECONDS = 3.0
 TAKEN_OVER_SECONDS = 15.0  # the lease, a retry, and what a busy machine adds
-MENDED_SECONDS = 60.0  # a power cycle under leaders that live for a few seconds
+MENDED_SECONDS = 90.0  # leaders live for a few seconds, and one that was frozen doubts for up to half a minute
 KILLED_WITHIN_SECONDS = 2.0  # after something was begun: any step of it may be the last one
 
 
