@@ -1,7 +1,7 @@
 """What a thousand agents cost the API server and its etcd, and what we promise of it.
 
-Both are measured twice: at rest, and with one renewal per agent and interval, and every so often a list, as agents make
-them. What agents cost is the difference.
+Both are measured twice: at rest, and with one request per agent and interval, in turn a renewal and a read, and every so
+often a list, as agents make them. What agents cost is the difference.
 """
 
 from collections import Counter
@@ -24,6 +24,7 @@ class Notes(msgspec.Struct):
     """What some agents asked in a while: how long each answer took, how the rest failed. Bytes are those on the wire, encrypted."""
 
     renewals: list[float] = []
+    reads: list[float] = []
     lists: list[float] = []
     failures: dict[str, int] = {}
     bytes_sent: int = 0
@@ -34,6 +35,7 @@ def together(notes: Iterable[Notes]) -> Notes:
     whole = Notes()
     for one in notes:
         whole.renewals += one.renewals
+        whole.reads += one.reads
         whole.lists += one.lists
         whole.failures = dict(Counter(whole.failures) + Counter(one.failures))
         whole.bytes_sent += one.bytes_sent
@@ -45,9 +47,11 @@ class Talk(msgspec.Struct, frozen=True, kw_only=True):
     """The same of all agents, in short. In a short time nobody lists."""
 
     renewals: int
+    reads: int
     lists: int
     failures: Mapping[str, int]
     renewal: Spread | None
+    read: Spread | None
     list: Spread | None
     bytes_sent: int
     bytes_received: int
@@ -56,9 +60,11 @@ class Talk(msgspec.Struct, frozen=True, kw_only=True):
 def talk_of(notes: Notes) -> Talk:
     return Talk(
         renewals=len(notes.renewals),
+        reads=len(notes.reads),
         lists=len(notes.lists),
         failures=notes.failures,
         renewal=spread_of(notes.renewals) if notes.renewals else None,
+        read=spread_of(notes.reads) if notes.reads else None,
         list=spread_of(notes.lists) if notes.lists else None,
         bytes_sent=notes.bytes_sent,
         bytes_received=notes.bytes_received,
@@ -89,13 +95,13 @@ class Guarding(msgspec.Struct, frozen=True, kw_only=True):
     burden: Burden
     talk: Talk
     crowd_share: float
-    """Of one core, for the processes that play the agents: where they have none left, renewals look slow."""
+    """Of one core, for the processes that play the agents: where they have none left, answers look slow."""
     verdicts: list[Verdict]
 
 
 def verdicts(agents: int, burden: Burden, talk: Talk) -> list[Verdict]:
     wanted = agents * burden.seconds / PACE.interval_seconds
-    made, failed = talk.renewals + talk.lists, sum(talk.failures.values())
+    made, failed = talk.renewals + talk.reads + talk.lists, sum(talk.failures.values())
     return [
         at_most(
             f"{agents:,} agents: CPU of API server and etcd, of one core",

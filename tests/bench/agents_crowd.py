@@ -1,6 +1,6 @@
 """A process in which many agents make their requests, each over a connection and with a token of its own.
 
-    python -m tests.bench.agents_crowd --server URL --ca FILE --tokens FILE --result FILE
+    python -m tests.bench.agents_crowd --server URL --ca FILE --tokens FILE --agents COUNT --result FILE
 
 Its stage: walking, when all have been answered. From SIGUSR1 on it takes notes; at SIGTERM it writes them
 to the file and ends. Its agents have no watchdog and no peers to ask, which the API server does not notice.
@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,12 +22,13 @@ from defib import __version__
 from defib.agent.api import LeanTransport
 from defib.agent.lease import Leases
 from defib.clock import SystemClock
+from defib.decide.self_fence.memory import Memory, ask_again, was_answered
 from defib.kube.client import Client
 from defib.kube.credentials import Token, User
 from defib.kube.errors import KubeError
 from defib.kube.kubeconfig import Connection
 from defib.model.secret import Secret
-from defib.model.self_fence import PEERS_EVERY, Report
+from defib.model.self_fence import Report, peers_every
 from tests.bench.agents import PACE, Notes, together
 from tests.bench.stages import tell
 
@@ -44,42 +45,54 @@ TCP_COUNTERS = struct.Struct("@120xQQ")  # linux/tcp.h: bytes acknowledged, byte
 class Walker:
     """One agent as the API server sees it."""
 
-    def __init__(self, number: int, server: str, ca: Secret, token: Secret) -> None:
+    def __init__(self, number: int, server: str, ca: Secret, token: Secret, every: int) -> None:
+        """`every`: so many requests are from one list to the next."""
         user = User(name="agent", login=Token(token))
         connection = Connection(server=server, source="the bench", ca=ca, user=user)
         client = Client(LeanTransport(connection, CLOCK, PACE.request_seconds), CLOCK)
         self.notes = Notes()
         self._number = number
         self._leases = Leases(client, NAMESPACE, f"worker-{number:04}", PACE.request_seconds, CLOCK)
-        self._sequence = number * STEP % PEERS_EVERY
+        self._memory = Memory()
+        self._every = every
+        self._list_at = 2 + number * STEP % every
 
     async def begin(self) -> None:
         """Until it was answered once, so that all Leases are there and connections open."""
-        while not self.notes.renewals:
-            await self._ask(lambda: self._leases.renew(self._report()), self.notes.renewals)
+        while not self._memory.answered:
+            await self._talk()
 
     async def walk(self) -> None:
         """One request in each interval, as `Agent` makes them."""
-        await asyncio.sleep(CLOCK.jitter(PACE.interval_seconds))
+        await asyncio.sleep(CLOCK.jitter(2 * PACE.interval_seconds))  # so that one half renews while the other reads
         while True:
             began = CLOCK.monotonic()
-            self._sequence += 1
-            if self._sequence % PEERS_EVERY == 0:
-                await self._ask(self._leases.all, self.notes.lists)
-            else:
-                await self._ask(lambda: self._leases.renew(self._report()), self.notes.renewals)
+            await self._talk()
             await asyncio.sleep(max(0.0, began + PACE.interval_seconds - CLOCK.monotonic()))
 
-    async def _ask(self, question: Callable[[], Awaitable[object]], took: list[float]) -> None:
+    async def _talk(self) -> None:
+        self._memory = ask_again(self._memory)
+        question, took = self._question()
         notes, began = self.notes, CLOCK.monotonic()
         try:
             async with asyncio.timeout(PACE.request_seconds):
-                await question()
+                await question
         except (KubeError, TimeoutError) as error:
             name = type(error).__name__
             notes.failures[name] = notes.failures.get(name, 0) + 1
         else:
-            took.append(CLOCK.monotonic() - began)
+            now = CLOCK.monotonic()
+            took.append(now - began)
+            self._memory = was_answered(self._memory, PACE, asked_at=began, now=now, has_order=False)
+
+    def _question(self) -> tuple[Awaitable[object], list[float]]:
+        """What is asked next, and where is noted how long it took."""
+        if self._memory.renews:
+            return self._leases.renew(self._report()), self.notes.renewals
+        if self._memory.sequence < self._list_at:
+            return self._leases.read(self._report()), self.notes.reads
+        self._list_at = self._memory.sequence + self._every
+        return self._leases.all(), self.notes.lists
 
     def _report(self) -> Report:
         return Report(
@@ -94,9 +107,9 @@ class Walker:
             domain=ZONES[self._number % len(ZONES)],
             control_plane=False,
             version=__version__,
-            sequence=self._sequence,
-            answered=self._sequence - 1,
-            steady_seconds=round(CLOCK.monotonic(), 1),
+            sequence=self._memory.sequence,
+            answered=self._memory.answered,
+            steady_seconds=round(self._memory.steady_seconds(CLOCK.monotonic()), 1),
         )
 
 
@@ -131,7 +144,8 @@ async def measure(asked: argparse.Namespace) -> None:
     ca = Secret(await asyncio.to_thread(Path(asked.ca).read_text))
     port = urlsplit(asked.server).port or 0
     begun, ended = (_on(number) for number in (signal.SIGUSR1, signal.SIGTERM))
-    crowd = [Walker(number, asked.server, ca, Secret(token)) for number, token in tokens.items()]
+    every = peers_every(asked.agents)
+    crowd = [Walker(number, asked.server, ca, Secret(token), every) for number, token in tokens.items()]
     async with asyncio.timeout(STARTED_WITHIN):
         await _begin(crowd)
     async with asyncio.TaskGroup() as group:
@@ -173,6 +187,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--server", required=True)
     parser.add_argument("--ca", required=True)
     parser.add_argument("--tokens", required=True)
+    parser.add_argument("--agents", required=True, type=int)
     parser.add_argument("--result", required=True)
     return parser.parse_args()
 

@@ -1,4 +1,4 @@
-"""A thousand agents on a real API server: what their renewals and lists cost it and etcd.
+"""A thousand agents on a real API server: what their renewals, reads and lists cost it and etcd.
 
 Each agent has a service account's token of its own, as the kubelet gives them, and the rights that agents have. The agents
 are played by a few processes that make the real requests at the real pace.
@@ -52,6 +52,7 @@ async def guard(cluster: ControlPlane, agents: int, seconds: float) -> Guarding:
     guarded, talk, crowd_share = await _guarded(cluster, tokens, programs, seconds)
     burden = Burden(seconds=seconds, rest=rest, guarded=guarded)
     say(f"  with agents: {', '.join(f'{name} {100 * burden.cpu_share(name):.1f} %' for name in rest)} more")
+    say(f"  answered: {talk.renewals:,} renewals, {talk.reads:,} reads and {talk.lists:,} lists")
     load_after, _, _ = os.getloadavg()
     return Guarding(
         agents=agents,
@@ -129,7 +130,7 @@ async def _guarded(
     results = [cluster.directory / f"notes-{place}.json" for place in range(CROWDS)]
     async with AsyncExitStack() as stack:
         crowds = [
-            await stack.enter_async_context(await _crowd(cluster, dict(list(enumerate(tokens))[place::CROWDS]), result))
+            await stack.enter_async_context(await _crowd(cluster, tokens, place, result))
             for place, result in enumerate(results)
         ]
         for crowd in crowds:
@@ -147,12 +148,12 @@ async def _guarded(
 
 
 async def _crowd(
-    cluster: ControlPlane, tokens: dict[int, str], result: Path
+    cluster: ControlPlane, tokens: list[str], place: int, result: Path
 ) -> AbstractAsyncContextManager[asyncio.subprocess.Process]:
     ca, theirs = result.with_suffix(".crt"), result.with_suffix(".tokens")
     await asyncio.to_thread(ca.write_bytes, cluster.ca_pem)
-    await asyncio.to_thread(theirs.write_bytes, msgspec.json.encode(tokens))
-    named = {"server": cluster.url, "ca": ca, "tokens": theirs, "result": result}
+    await asyncio.to_thread(theirs.write_bytes, msgspec.json.encode(dict(list(enumerate(tokens))[place::CROWDS])))
+    named = {"server": cluster.url, "ca": ca, "tokens": theirs, "agents": len(tokens), "result": result}
     return running(OUR_PYTHON, "tests.bench.agents_crowd", *(f"--{name}={value}" for name, value in named.items()))
 
 

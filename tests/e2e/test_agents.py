@@ -10,18 +10,24 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 import pytest_asyncio
 
+from defib.agent.lease import Leases
 from defib.clock import SystemClock
 from defib.decide.self_fence.safe_time import safe_time
-from defib.kube.client import Client
+from defib.kube.client import Client, Merge
+from defib.kube.kinds import LEASES
+from defib.kube.transport import Request
+from defib.model.self_fence import ORDER, Order, lease_name, read_order, text_of
 from testbed.cluster import ControlPlane
 from testbed.network import OUTSIDE, Network
 from testbed.programs import Program, Programs
 from tests.contract.api_server.steps import eventually
 from tests.e2e.agent_fleet import WATCHDOG_SECONDS, ZONES, Fleet, fleet_of, prepare, way_in
 from tests.e2e.bare_cluster import administrator, bare_cluster
+from tests.unit.decide.self_fence.test_safe_time import REPORTED
 
 pytestmark = [
     pytest.mark.real,
@@ -160,6 +166,19 @@ async def test_an_agent_that_is_stopped_while_it_is_cut_off_leaves_the_watchdog_
     await asyncio.sleep(1)  # so that no request is under way that would still be answered
     fleet["n5"].signal(signal.SIGTERM)
     await fleet.expect_dead({"n5"}, DIES_WITHIN + 25)
+
+
+async def test_nobody_keeps_book_of_who_wrote_which_field_of_an_agents_lease(client: Client) -> None:
+    """Not after its order was written either, which stays whatever the agent writes."""
+    leases, ref = Leases(client, "default", "n1", 5.0, CLOCK), LEASES.at(lease_name("n1"), "default")
+    made = await leases.read(REPORTED)
+    order = Order(remediation="a-uid", boot_id=REPORTED.boot_id)
+    await leases.renew(msgspec.structs.replace(REPORTED, sequence=81, answered=80))
+    await client.patch(ref, Merge({"metadata": {"annotations": {ORDER: text_of(order)}}}))
+    await leases.renew(msgspec.structs.replace(REPORTED, sequence=82, answered=81))
+    lease = await leases.read(REPORTED)
+    assert (lease.uid, read_order(lease)) == (made.uid, order)
+    assert b"managedFields" not in await client.ask(Request(method="GET", path=ref.path()))
 
 
 async def test_an_agent_is_small(fleet: Fleet) -> None:

@@ -90,7 +90,7 @@ class World:
         node = agent.peer.node
         if is_due:
             agent.memory = ask_again(agent.memory)
-            if self._passes(node, API):
+            if agent.memory.renews and self._passes(node, API):
                 self._on_the_way.append((self.now + self._late, node, agent.report(self.now)))
             if self._passes(node, API, node) and not self._late:
                 agent.memory = was_answered(

@@ -1,4 +1,4 @@
-"""The life of an agent: it renews, asks its peers when it must, and feeds its watchdog for as long as it is allowed to.
+"""The life of an agent: it renews and reads, asks its peers when it must, and feeds its watchdog for as long as it is allowed to.
 
 Feeding needs a permit that ends by itself, so a loop that hangs stops it. The watchdog is armed only after the API server
 has said that this boot is not meant to die: an agent that is started again and again does not feed on that account. It is
@@ -23,7 +23,7 @@ from defib.decide.self_fence.memory import Memory, Place, ask_again, conclude, w
 from defib.decide.self_fence.verdict import Peer, Reason, Round, Verdict
 from defib.kube.errors import KubeError
 from defib.model.node import Lease
-from defib.model.self_fence import PEERS_EVERY, Report, lease_name, read_order
+from defib.model.self_fence import Report, lease_name, peers_every, read_order
 
 log = structlog.get_logger("agent")
 
@@ -51,7 +51,7 @@ class Agent:
         self._place = Place(Peer(settings.node, site.domain))
         self._round: Round | None = None  # the last one, for as long as the API server does not answer us
         self._has_list = False
-        self._turn = crc32(settings.node.encode())  # all agents may have started at once, and must not list at once
+        self._list_at = 0  # the number of the request from which on the list is due
         self._watchdog: Watchdog | None = None
         self._permit_until = -math.inf
         self._reason: Reason | None = None
@@ -100,14 +100,9 @@ class Agent:
         """One request, and what its answer says. Whether there was one."""
         pace, began = self._settings.pace, self._now()
         self._memory = ask_again(self._memory)
-        is_turn = (self._memory.sequence + self._turn) % PEERS_EVERY == 0
-        wants_list = self._memory.answered > 0 and (is_turn or not self._has_list)
         try:
             async with asyncio.timeout(pace.request_seconds):
-                if wants_list and not is_stopping:
-                    lease = self._listed(await self._means.leases.all())
-                else:
-                    lease = await self._means.leases.renew(self._report(is_stopping=is_stopping))
+                lease = await self._ask(is_stopping=is_stopping)
         except (KubeError, TimeoutError) as error:
             self._tell_trouble(str(error) or "no answer in time")
             return False
@@ -118,8 +113,22 @@ class Agent:
         self._memory = was_answered(self._memory, pace, asked_at=began, now=self._now(), has_order=has_order)
         return True
 
+    async def _ask(self, *, is_stopping: bool) -> Lease | None:
+        """Our Lease, by a renewal, by a list of all, or by reading it alone."""
+        leases, report = self._means.leases, self._report(is_stopping=is_stopping)
+        if self._memory.renews or is_stopping:
+            return await leases.renew(report)
+        if self._has_list and self._memory.sequence < self._list_at:
+            return await leases.read(report)
+        # A list that fails is not tried again at once: it may be what the API server suffers from.
+        self._list_at = self._memory.sequence + peers_every(len(self._neighbours)) // 2
+        return self._listed(await leases.all())
+
     def _listed(self, leases: list[Lease]) -> Lease | None:
         me, pace = self._settings.node, self._settings.pace
+        every = peers_every(len(leases))
+        # All agents may have started at once, and must not list at once for ever.
+        self._list_at = self._memory.sequence + (every if self._has_list else 1 + crc32(me.encode()) % every)
         self._neighbours = neighbours(leases, me)
         self._place = Place(self._place.me, tuple(neighbour.peer for neighbour in self._neighbours))
         self._has_list = True

@@ -17,7 +17,8 @@ REPORT = "defib.dev/agent"
 ORDER = "defib.dev/fence"
 
 FAILURES_MIN = 3  # with fewer, an agent could call itself cut off while the operator still counts it as heard
-PEERS_EVERY = 40  # requests: so often an agent reads who its peers are, instead of renewing
+PEERS_EVERY, PEERS_EVERY_MAX = 40, 120  # requests: so often an agent reads who its peers are
+AGENTS_PER_REQUEST = 8
 
 Kind = Literal["device", "software"]
 # Whoever reads a report relies on it: a time that makes no sense makes the whole report unreadable.
@@ -46,7 +47,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def recent_seconds(self) -> float:
         """So old may be a renewal of an agent that cannot call itself cut off yet, as the request before it was answered.
 
-        So far apart are two of them at most: one is missing where the list of peers was read instead.
+        So far apart are two of them at most: between them the agent only reads.
         """
         spare = (self.failures - FAILURES_MIN) * (self.interval_seconds + self.request_seconds)
         return 2 * self.interval_seconds + self.request_seconds + max(spare, 0.0)
@@ -84,6 +85,11 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     remediation: str
     boot_id: str
+
+
+def peers_every(agents: int) -> int:
+    """So many requests of an agent are from one list of all agents to the next: where many list many, the API server has work."""
+    return min(max(PEERS_EVERY, agents // AGENTS_PER_REQUEST), PEERS_EVERY_MAX)
 
 
 def lease_name(node: str) -> str:

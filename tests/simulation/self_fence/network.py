@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from defib.kube.transport import Request, Response, Transport
+from defib.model.self_fence import lease_name
 from tests.simulation.freezing import REPLICA, FreezingLoop
 
 API = "api"
@@ -73,7 +74,7 @@ class AgentLine:
         await self._pass(self._node, API)
         async with self._transport.send(request) as response:
             await self._pass(API, self._node)
-            is_own = request.method != "GET" or request.path.endswith("/leases")
+            is_own = request.method != "GET" or request.path.endswith(("/leases", f"/{lease_name(self._node)}"))
             if is_own and response.status < SERVER_FAILS and response.status != TOO_MANY:
                 self._heard(await response.read())
             yield response

@@ -25,10 +25,17 @@ class HangingLeases(Leases):
         self.works.set()
 
     async def renew(self, report: Report) -> Lease:
+        await self._hang()
+        return await super().renew(report)
+
+    async def read(self, report: Report) -> Lease:
+        await self._hang()
+        return await super().read(report)
+
+    async def _hang(self) -> None:
         while not self.works.is_set():
             with suppress(asyncio.CancelledError):
                 await self.works.wait()
-        return await super().renew(report)
 
 
 class Numb(Agent):

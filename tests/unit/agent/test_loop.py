@@ -15,7 +15,7 @@ from defib.agent.loop import STOP_SECONDS, Agent, Means
 from defib.agent.settings import AgentSettings, problems_of
 from defib.agent.words import Word
 from defib.forms import ANY_HOST, Address
-from defib.kube.client import Client, Merge
+from defib.kube.client import Client, Deletion, Merge
 from defib.kube.kinds import LEASES
 from defib.model.node import Lease
 from defib.model.self_fence import (
@@ -136,6 +136,10 @@ def play(
     run(main)
 
 
+def asked_by(room: Room) -> list[str]:
+    return [one.verb for one in room.server.audit if one.client == "agent"]
+
+
 async def seconds(count: float) -> None:
     """Virtual ones."""
     await asyncio.sleep(count)
@@ -171,13 +175,86 @@ def test_one_request_is_made_in_each_interval_and_the_report_says_how_the_agent_
     play(scenario)
 
 
-def test_the_list_of_peers_is_read_again_and_again_instead_of_a_renewal() -> None:
+def test_the_list_of_peers_is_read_again_and_again_instead_of_the_own_lease() -> None:
     async def scenario(room: Room) -> None:
         room.start()
         await seconds(1000.5)
-        verbs = [one.verb for one in room.server.audit if one.client == "agent"]
+        verbs = asked_by(room)
         assert verbs.count("list") == 1 + 5  # the first, and every fortieth
-        assert len(verbs) == 201 + 1
+        assert verbs[:3] == ["patch", "create", "list"]
+        assert verbs[3::2] == ["patch"] * 100
+        assert set(verbs[4::2]) == {"get", "list"}
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("lost", "then"),
+    [
+        (["patch"], ["patch", "patch", "get", "patch"]),
+        (["get"], ["patch", "patch", "get", "patch"]),
+        (["patch", "patch"], ["patch", "patch", "get", "patch"]),
+        (["get", "patch", "patch"], ["patch", "patch", "get", "patch"]),
+    ],
+)
+def test_after_a_lost_answer_an_agent_renews_until_it_is_heard_again(lost: list[str], then: list[str]) -> None:
+    """A renewal right after it says that an answer is missing, so only the next one shows that all is well."""
+
+    async def scenario(room: Room) -> None:
+        room.start()
+        await seconds(60.5 if lost[0] == "get" else 65.5)
+        fault = Fault(effect=Hang(), client="agent")
+        room.server.faults.inject(fault)
+        before = len(asked_by(room))
+        await seconds(5 * len(lost))
+        room.server.faults.remove(fault)
+        await seconds(5)
+        assert room.report().answered < room.report().sequence - 1
+        await seconds(5)
+        assert room.report().answered == room.report().sequence - 1
+        await seconds(10)
+        assert asked_by(room)[before:] == [*lost, *then]
+
+    play(scenario)
+
+
+def test_an_order_is_read_as_soon_by_a_read_as_by_a_renewal() -> None:
+    async def scenario(room: Room) -> None:
+        room.start()
+        await seconds(60.5)
+        await room.order()
+        await seconds(5)
+        assert asked_by(room)[-1] == "get"
+        fed = list(room.watchdog.fed)
+        await seconds(20)
+        assert room.watchdog.fed == fed
+        assert asked_by(room)[-4:] == ["patch"] * 4, "it lives still, and says so as often as it can"
+
+    play(scenario)
+
+
+def test_a_lease_that_is_gone_is_made_anew_whatever_is_asked_next() -> None:
+    async def scenario(room: Room) -> None:
+        room.start()
+        for when in (60.5, 65.5):
+            await seconds(when - room.clock.monotonic())
+            lease = await room.admin.get(REF)
+            await room.admin.delete(REF, Deletion(uid=lease.uid))
+            await seconds(5)
+            assert asked_by(room)[-2:] == ["get" if when < 65 else "patch", "create"]
+            assert room.report().armed
+
+    play(scenario)
+
+
+def test_a_list_that_fails_is_not_asked_for_again_at_once() -> None:
+    async def scenario(room: Room) -> None:
+        room.start()
+        await seconds(60.5)
+        room.server.faults.inject(Fault(effect=Hang(), client="agent", verbs=("list",)))
+        await seconds(1000)
+        assert 3 <= asked_by(room).count("list") - 1 <= 10
+        assert room.watchdog.fed[-1] > 1050
 
     play(scenario)
 

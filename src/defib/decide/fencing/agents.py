@@ -22,7 +22,7 @@ from defib.model.self_fencing import NEVER_REBOOTED
 if TYPE_CHECKING:
     from defib.decide.fencing.case import Case
 
-HEARD_SECONDS = 3.0
+HEARD_SECONDS = 2.0
 CLOCKS_DIFFER = timedelta(minutes=1)  # a word from later than that is not about now
 NOBODY_HEARD = Heard(0, 0)
 _HEARING = frozenset({Phase.POWERING_OFF, Phase.FREEING, Phase.POWERING_ON, Phase.RETURNING, Phase.CANCELLING})
@@ -157,11 +157,11 @@ def listen(namespace: str, incidents: Iterable[NodeIncident], cluster: Cluster) 
 
 
 def next_list(cluster: Cluster) -> datetime:
-    """Agents that renew more often are heard for a shorter time."""
+    """A renewal shows in the next list, and an agent is heard for its request timeout longer than from one to the next."""
     if cluster.agents is None:
         return cluster.now
     reports = [agent.report for agent in cluster.agents.by_node.values() if agent.report is not None]
-    seconds = min((report.pace.interval_seconds for report in reports), default=HEARD_SECONDS)
+    seconds = min((report.pace.request_seconds for report in reports), default=HEARD_SECONDS)
     return cluster.agents.at + timedelta(seconds=min(seconds, HEARD_SECONDS))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from defib.model.self_fence import FAILURES_MIN, PEERS_EVERY, Report
+from defib.model.self_fence import FAILURES_MIN, Report, peers_every
 
 
 class Witness(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,14 +35,16 @@ class Heard(msgspec.Struct, frozen=True):
 
 def enough_heard(witnesses: Iterable[Witness], safe_seconds: float) -> Heard:
     """Of all known agents, also those of nodes that are long dead, and the one that is meant."""
+    known = tuple(witnesses)
+    requests = 2 * peers_every(len(known))
     domains: dict[str, list[bool]] = {}
-    for witness in witnesses:
-        domains.setdefault(witness.domain, []).append(is_heard(witness, safe_seconds))
+    for witness in known:
+        domains.setdefault(witness.domain, []).append(is_heard(witness, safe_seconds, requests))
     return Heard(len(domains), sum(2 * sum(heard) >= len(heard) for heard in domains.values()))
 
 
-def is_heard(witness: Witness, safe_seconds: float) -> bool:
-    """One that its peers may not have listed yet counts as known and not as heard: they do not ask it."""
+def is_heard(witness: Witness, safe_seconds: float, requests: int) -> bool:
+    """One that its peers may not have listed yet, within so many requests, is known and not heard: they do not ask it."""
     report = witness.report
     return (
         report is not None
@@ -50,5 +52,5 @@ def is_heard(witness: Witness, safe_seconds: float) -> bool:
         and witness.silent_seconds <= report.pace.recent_seconds
         and report.answered >= report.sequence - 1
         and report.steady_seconds >= safe_seconds
-        and witness.known_seconds >= 2 * PEERS_EVERY * report.pace.interval_seconds
+        and witness.known_seconds >= requests * report.pace.interval_seconds
     )

@@ -188,8 +188,9 @@ def test_agents_are_listened_to_every_few_seconds() -> None:
     )
 
 
-def test_agents_that_renew_more_often_are_listened_to_more_often() -> None:
-    quick = msgspec.structs.replace(BOOTED, pace=msgspec.structs.replace(BOOTED.pace, interval_seconds=1))
+def test_agents_that_are_heard_for_a_shorter_time_are_listened_to_more_often() -> None:
+    pace = msgspec.structs.replace(BOOTED.pace, interval_seconds=2, request_seconds=1)
+    quick = msgspec.structs.replace(BOOTED, pace=pace)
     agents = AgentsSeen(T0, others() | {"n1": an_agent(quick)})
     assert next_list(Cluster(now=T0, agents=agents)) == T0 + SECOND
 

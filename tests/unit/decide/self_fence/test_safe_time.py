@@ -7,7 +7,20 @@ from defib.decide.self_fence.heard import Witness, enough_heard, is_heard
 from defib.decide.self_fence.safe_time import safe_time
 from defib.model.meta import Meta
 from defib.model.node import Lease
-from defib.model.self_fence import ORDER, REPORT, Order, Pace, Report, domain_of, read_order, read_report, text_of
+from defib.model.self_fence import (
+    ORDER,
+    PEERS_EVERY,
+    PEERS_EVERY_MAX,
+    REPORT,
+    Order,
+    Pace,
+    Report,
+    domain_of,
+    peers_every,
+    read_order,
+    read_report,
+    text_of,
+)
 
 PACE = Pace(interval_seconds=5, request_seconds=3, failures=3, peer_seconds=12)
 REPORTED = Report(
@@ -69,7 +82,31 @@ def test_whoever_gives_up_later_is_heard_for_longer() -> None:
     ],
 )
 def test_an_agent_is_heard_when_it_cannot_have_said_that_it_is_cut_off(who: Witness, heard: bool) -> None:
-    assert is_heard(who, SAFE) is heard
+    assert is_heard(who, SAFE, requests=80) is heard
+
+
+def test_where_there_are_many_agents_one_is_known_to_its_peers_later() -> None:
+    """They read the list of all less often, and an agent that they do not know is not asked."""
+    new = witness("east", known=2 * PEERS_EVERY * PACE.interval_seconds)
+    assert enough_heard([new] * 300, SAFE).enough
+    assert not enough_heard([new] * 1000, SAFE).enough
+    old = witness("east", known=2 * PEERS_EVERY_MAX * PACE.interval_seconds)
+    assert enough_heard([old] * 1000, SAFE).enough
+
+
+@pytest.mark.parametrize(
+    ("agents", "requests"), [(0, 40), (3, 40), (320, 40), (400, 50), (960, 120), (1_000, 120), (100_000, 120)]
+)
+def test_the_more_agents_the_less_often_each_lists_them(agents: int, requests: int) -> None:
+    assert peers_every(agents) == requests
+
+
+@pytest.mark.parametrize("pace", [PACE, msgspec.structs.replace(PACE, interval_seconds=10.0, request_seconds=1.0)])
+def test_an_agent_that_reads_between_two_renewals_is_heard_all_the_time(pace: Pace) -> None:
+    """And not so long that it could call itself cut off: what was given up arrives up to two request timeouts late."""
+    longest = 2 * pace.interval_seconds + pace.request_seconds
+    assert is_heard(witness("east", silent=longest, pace=pace), SAFE, requests=80)
+    assert pace.interval_seconds + 2 * pace.request_seconds + pace.recent_seconds <= pace.fresh_seconds
 
 
 @pytest.mark.parametrize(
