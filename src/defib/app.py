@@ -310,7 +310,7 @@ class Operator:
 
     def _braked(self) -> str:
         """As it is at this very moment: the plan may be a second old when its last action begins."""
-        return brake_reason(self._cache.snapshot(self._clock.now()), self._rules)
+        return brake_reason(self._cache.glance(str(CONFIG_MAPS), self._clock.now()), self._rules)
 
     def _wrote(self, kind: Kind[Any], item: Resource) -> None:
         if self._cache.note(kind, item):
@@ -388,7 +388,7 @@ class Operator:
 
     def _only_accounts_changed(self) -> bool:
         """Nothing is decided by them, and where many nodes fail there are many."""
-        return self._cache.snapshot(self._clock.now()).incidents() == self.picture.cluster.incidents()
+        return self._cache.glance(INCIDENTS, self._clock.now()).incidents() == self.picture.cluster.incidents()
 
     def relisted(self, name: str, reason: str) -> None:
         self._metrics.relisted(series_of(name), reason)

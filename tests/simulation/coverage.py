@@ -75,7 +75,8 @@ def reached_by(entries: Iterable[Entry], troubles: Iterable[Trouble]) -> Counter
     for entry in entries:
         match entry:
             case Written():
-                reached.update(_told_by(entry))
+                for what in _told_by(entry):
+                    reached[what] += 1
             case Switched():
                 reached[f"switched {entry.power}"] += 1
                 (off.add if entry.power == "off" else off.discard)(entry.node)

@@ -8,11 +8,11 @@ aside; when it goes on, they are all there, late, as a process finds the world a
 """
 
 import asyncio
-import heapq
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from datetime import timedelta
+from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any
 
@@ -79,7 +79,7 @@ class FreezingLoop(VirtualLoop):
         if self.rates and context is None and (rate := self.rates.get(REPLICA.get())) is not None:
             when = self.time() + (when - self.time()) / rate
         timer = _Step(callback, args, context)
-        heapq.heappush(self._due, (when, next(self._numbers), timer))
+        heappush(self._due, (when, next(self._numbers), timer))
         return timer
 
     def call_soon(  # type: ignore[override]
@@ -105,19 +105,20 @@ class FreezingLoop(VirtualLoop):
         timers, self._timers = self._timers, []
         self._ready.extend(steps)
         for timer in timers:
-            heapq.heappush(self._due, timer)
+            heappush(self._due, timer)
 
     def _run_once(self) -> None:
         if self._frozen:
             self._put_aside()
         due, ready = self._due, self._ready
         while due and due[0][2]._cancelled:
-            heapq.heappop(due)
+            heappop(due)
         if not ready and not self._stopping:
-            self._jump(due[0][0] if due else None)
+            # Without a look at the outside world: nothing of a simulated day is there.
+            self._jumps.jump(max(0.0, due[0][0] - self._jumps.elapsed) if due else None)
         now = self.time() + self._clock_resolution
         while due and due[0][0] < now:
-            ready.append(heapq.heappop(due)[2])
+            ready.append(heappop(due)[2])
         for _ in range(len(ready)):  # what these begin has its turn in the next one
             step = ready.popleft()
             if step._callback is None:  # cancelled
@@ -136,7 +137,7 @@ class FreezingLoop(VirtualLoop):
         if timers:
             self._timers += timers
             self._due[:] = [timer for timer in self._due if not self._is_frozen(timer[2])]
-            heapq.heapify(self._due)
+            heapify(self._due)
 
     def _is_frozen(self, step: _Step) -> bool:
         return step._context.get(REPLICA, "") in self._frozen

@@ -14,7 +14,7 @@ import msgspec
 from defib.clock import Clock
 from defib.kube.transport import Request
 from defib.model.action import Action
-from defib.simulate.store import Change, key_of
+from defib.simulate.store import Change
 from tests.simulation.freezing import REPLICA
 
 Object = dict[str, Any]
@@ -36,7 +36,7 @@ class Written(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        return key_of(self.change.now.object)
+        return self.change.key
 
     def __str__(self) -> str:
         version = self.change.now

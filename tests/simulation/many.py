@@ -62,19 +62,25 @@ def be_quiet() -> None:
     gc.freeze()  # what was loaded before the first day is not looked at each time
 
 
+def _sweep() -> None:
+    """What outlives a day is remembered for all days, and is not looked at each time either."""
+    gc.collect()
+    gc.freeze()
+
+
 def _live_some(seeds: list[int], *, shrinks: bool, series: str) -> Days:
     return sum((_live_one(seed, shrinks=shrinks, series=series) for seed in seeds), Days())
 
 
 def _live_one(seed: int, *, shrinks: bool, series: str) -> Days:
     day = live(seed, series=series)
-    gc.collect()
+    _sweep()
     if not day.findings:
         return Days(seeds=1, reached=day.reached)
     few = Shrunk.whole(seed, series)
     if shrinks:
         few = shrink_all(seed, lambda other: bool(day.broken & other.broken), series)
-    gc.collect()
+    _sweep()
     troubles = tuple(f"trouble {number}: {day.troubles[number]}" for number in few.numbers)
     bad = Bad(seed, tuple(str(one) for one in day.findings[:TOLD_MOST]), troubles, few.command)
     return Days(seeds=1, bad=(bad,), reached=day.reached)

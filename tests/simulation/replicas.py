@@ -6,10 +6,11 @@ a name and a memory of its own, on the same connection.
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import cache
 from itertools import count
+from types import TracebackType
 from typing import ClassVar
 
 import msgspec
@@ -105,6 +106,30 @@ class Replica:
             await asyncio.Event().wait()  # until it is buried
 
 
+class _Deed:
+    """A write on its way: whoever is to die with it dies before it, or before its answer."""
+
+    def __init__(self, sending: AbstractAsyncContextManager[Response], replica: Replica, deed: str) -> None:
+        self._sending = sending
+        self._replica = replica
+        self._deed = deed
+
+    async def __aenter__(self) -> Response:
+        await self._replica.before(self._deed)
+        response = await self._sending.__aenter__()
+        try:
+            await self._replica.after(self._deed)
+        except BaseException as error:
+            await self._sending.__aexit__(type(error), error, error.__traceback__)
+            raise
+        return response
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._sending.__aexit__(kind, error, trace)
+
+
 class Line:
     """Its connection. What the election writes is no deed: it goes over a line of its own."""
 
@@ -116,14 +141,8 @@ class Line:
     def send(self, request: Request) -> AbstractAsyncContextManager[Response]:
         self._replica.check()
         self._note(self._replica, request)
-        return self._transport.send(request) if request.method == "GET" else self._do(request)
-
-    @asynccontextmanager
-    async def _do(self, request: Request) -> AsyncIterator[Response]:
-        await self._replica.before(str(request))
-        async with self._transport.send(request) as response:
-            await self._replica.after(str(request))
-            yield response
+        sending = self._transport.send(request)
+        return sending if request.method == "GET" else _Deed(sending, self._replica, str(request))
 
     def describe(self) -> str:
         return self._transport.describe()
@@ -173,10 +192,22 @@ class Hands:
         return outcome
 
 
+class _Unread(Metrics):
+    """Nobody reads them, so what each request, event and pass would tell is not even counted."""
+
+    def answered(self, verb: str, code: str, seconds: float) -> None: ...
+
+    def watched(self, kind: str, events: int = 1) -> None: ...
+
+    def passed(self, seconds: float) -> None: ...
+
+    def decided(self, seconds: float) -> None: ...
+
+
 @cache
 def _metrics() -> Metrics:
-    """Of all replicas of all days together: to make some takes as long as some passes, and nobody reads them."""
-    return Metrics()
+    """Of all replicas of all days together: to make some takes as long as some passes."""
+    return _Unread()
 
 
 class Replicas:
@@ -236,13 +267,14 @@ class Witness:
         self._runs = runs
 
     def noted(self, replica: Replica, request: Request) -> None:
-        blind = replica.blind_seconds(self._history.now)
+        now = self._history.now
+        blind = replica.blind_seconds(now)
         if "watch" in request.query:
             return
         parts = request.path.split("/")
         is_pod = request.method == "DELETE" and len(parts) > 1 and parts[-2] == "pods"
         asked = Asked(
-            at=self._history.now,
+            at=now,
             replica=replica.name,
             request=request,
             holder=self._holder(replica.name, request.path),

@@ -47,6 +47,8 @@ def changes(before: Cluster, after: Cluster) -> tuple[Change, ...]:
 
 def silences(before: Suspicion, after: Suspicion, cluster: Cluster) -> Iterator[Change]:
     """Of nodes that Kubernetes calls ready: of all others, more is told."""
+    if before.silent.keys() == after.silent.keys():
+        return
     ready = {name for name in before.silent.keys() ^ after.silent.keys() if _is_ready(cluster.nodes.get(name))}
     fallen, heard = sorted(ready & after.silent.keys()), sorted(ready - after.silent.keys())
     whys = {name: _silence(after.silent[name], cluster.now) for name in fallen[:TOLD_EACH]}
@@ -72,6 +74,8 @@ def _is_ready(node: Node | None) -> bool:
 
 
 def _sight(before: Cluster, after: Cluster) -> Iterator[Change]:
+    if not before.blind and not after.blind:
+        return
     was = {blindness.kind for blindness in before.blind}
     now = {blindness.kind: blindness.why for blindness in after.blind}
     for kind in sorted(now.keys() - was):

@@ -85,9 +85,10 @@ def _remediations(cluster: Cluster, kinds: frozenset[KindRef]) -> list[Remediati
     Of kinds that no check names (any more), those that a check has made: it was edited, and they are still ours.
     """
     found: list[Remediation] = []
-    for kind in cluster.kinds:
-        if items := cluster.every(kind):  # of most kinds there are none
-            read = [read_remediation(item, kind) for item in items]
+    for kind, served in cluster.kinds.items():
+        there = cluster.others.get(served.collection) if isinstance(served, Served) else None
+        if there:  # of most kinds there are none
+            read = [read_remediation(item, kind) for item in cluster.every(kind)]
             found += read if kind in kinds else [one for one in read if one.owner]
     return sorted(found, key=lambda one: (one.kind.api_version, one.kind.name, one.key))
 

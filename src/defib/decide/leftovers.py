@@ -273,8 +273,9 @@ def _remediations(cluster: Cluster) -> Iterator[_Found]:
 
 
 def _orphans(kind: KindRef, cluster: Cluster) -> Iterator[Remediation]:
-    checks = {check.uid for check in cluster.all_of(medik8s.CHECKS, NodeHealthCheck).values()}
-    for item in cluster.every(kind):
+    items = cluster.every(kind)
+    checks = {check.uid for check in cluster.all_of(medik8s.CHECKS, NodeHealthCheck).values()} if items else ()
+    for item in items:
         owners = item.metadata.owner_references or ()
         made_by_check = bool(owners) and all(
             (owner.api_version, owner.kind) == (medik8s.API_VERSION, medik8s.CHECK_KIND) for owner in owners

@@ -102,10 +102,13 @@ def tidy_up(view: View, censuses: Mapping[str, Census]) -> tuple[Action, ...]:
 
 
 def _free_locks(view: View) -> list[Action]:
+    locks = view.ground.cluster.locks
+    if not locks:
+        return []
     needed = {medik8s.lock_of(name) for name in (*view.unhealthy, *view.suspect, *view.owned, *view.starting)}
     return [
         release(lease.name.removeprefix("node-"), lease)
-        for lease in view.ground.cluster.locks.values()
+        for lease in locks.values()
         if lease.spec.holder_identity == holder(view.check) and lease.name not in needed
     ]
 
@@ -113,6 +116,8 @@ def _free_locks(view: View) -> list[Action]:
 def orphaned_locks(ground: Ground, checks: Collection[str]) -> list[Action]:
     """Locks of checks that do not exist any more, unless something that they made is still there to be seen."""
     cluster = ground.cluster
+    if not cluster.locks:
+        return []
     unsure = {*cluster.absent, *(one.kind for one in cluster.blind), *(one.kind for one in cluster.unread)}
     if medik8s.CHECKS in unsure:
         return []  # it may well exist
@@ -136,7 +141,7 @@ def _settled_words(view: View, censuses: Mapping[str, Census]) -> list[Action]:
         (recorded, APPROVED_BY),
         (recorded, REJECTED),
     )
-    for names, annotation in wanted:
+    for names, annotation in wanted if view.census.confirmed or recorded else ():
         for name in sorted(names - view.unhealthy.keys() - view.suspect.keys() - view.owned.keys()):
             node = view.census.nodes.get(name)
             if node is not None and annotation in node.annotations and not _concerns(name, view, censuses):

@@ -31,16 +31,19 @@ from defib.model.action import Action
 from defib.model.cluster import Cluster, Wanted
 from defib.model.health_check import KindRef
 
-_ALWAYS = (
-    drain_policy.POLICY,
-    node_drain.DRAIN,
-    failover_policy.POLICY,
-    pod_failover.REMEDIATION,
-    pod_failover.TEMPLATE,
-    power_cycle.REMEDIATION,
-    power_cycle.TEMPLATE,
-    self_fencing.REMEDIATION,
-    self_fencing.TEMPLATE,
+_ALWAYS: Mapping[KindRef, Wanted] = dict.fromkeys(
+    (
+        drain_policy.POLICY,
+        node_drain.DRAIN,
+        failover_policy.POLICY,
+        pod_failover.REMEDIATION,
+        pod_failover.TEMPLATE,
+        power_cycle.REMEDIATION,
+        power_cycle.TEMPLATE,
+        self_fencing.REMEDIATION,
+        self_fencing.TEMPLATE,
+    ),
+    Wanted(can_wait=True),
 )
 
 
@@ -86,7 +89,7 @@ class OwnWork(msgspec.Struct, frozen=True, kw_only=True):
             self.drains.kinds,
             self.accounts.kinds,
         )
-        return widest(dict.fromkeys(_ALWAYS, Wanted(can_wait=True)), *others)
+        return widest(_ALWAYS, *others)
 
 
 NO_WORK = OwnWork()

@@ -6,9 +6,11 @@ What the server refuses is raised as an error of the tree in errors.py; what is 
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
+from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -39,6 +41,7 @@ HTTP_REDIRECTS = range(300, 400)
 FIELD_MANAGER = "defib"
 
 Body = Mapping[str, Any]
+Send = Callable[[], AbstractAsyncContextManager[Response]]
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +117,33 @@ class Answer(msgspec.Struct, frozen=True):
     verb: str
     code: str
     seconds: float
+
+
+class _Opened:
+    """An answer from its head on. Whoever counts hears of it, and of the answers that never came."""
+
+    def __init__(self, send: Send, verb: str, clock: Clock, on_answer: Callable[[Answer], None] | None) -> None:
+        self._send = send
+        self._verb = verb
+        self._clock = clock
+        self._on_answer = on_answer
+
+    async def __aenter__(self) -> Response:
+        started = self._clock.monotonic()
+        code = "none"
+        try:
+            self._sending = self._send()
+            response = await self._sending.__aenter__()
+            code = str(response.status)
+        finally:
+            if self._on_answer:
+                self._on_answer(Answer(self._verb, code, self._clock.monotonic() - started))
+        return response
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._sending.__aexit__(kind, error, trace)
 
 
 class Client:
@@ -294,41 +324,22 @@ class Client:
 
     async def _ask_once(self, request: Request, seconds: float, deadline: float) -> bytes:
         try:
-            async with asyncio.timeout(seconds):
-                return await self._exchange(request)
+            async with asyncio.timeout(seconds), self._opened(request, request.method) as response:
+                body = await response.read()
         except TimeoutError as error:
             raise self._too_late(request, deadline) from error
-
-    async def _exchange(self, request: Request) -> bytes:
-        async with self._opened(request, request.method) as response:
-            body = await response.read()
         if response.status not in HTTP_GOOD:
             raise self._refusal(request, response, body)
         return body
 
-    @asynccontextmanager
-    async def _opened(self, request: Request, verb: str) -> AsyncIterator[Response]:
-        """An answer from its head on. Whoever counts hears of it, and of the answers that never came."""
-        started = self._clock.monotonic()
-        code = "none"
-        try:
-            async with self._transport.send(request) as response:
-                code = str(response.status)
-                self._note(Answer(verb, code, self._clock.monotonic() - started))
-                yield response
-        finally:
-            if code == "none":
-                self._note(Answer(verb, code, self._clock.monotonic() - started))
+    def _opened(self, request: Request, verb: str) -> "_Opened":
+        return _Opened(partial(self._transport.send, request), verb, self._clock, self._on_answer)
 
     def _too_late(self, request: Request, deadline: float) -> DeadlineExceeded:
         return DeadlineExceeded(
             f"{request}: no answer from {self._transport.describe()} within {deadline:g} s; "
             "is it up, and is a firewall or VPN in the way?"
         )
-
-    def _note(self, answer: Answer) -> None:
-        if self._on_answer:
-            self._on_answer(answer)
 
     def _refusal(self, request: Request, response: Response, body: bytes) -> KubeError:
         """A body that is not the server's Status is dropped: a proxy's page explains nothing and may hold anything."""

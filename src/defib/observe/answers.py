@@ -36,7 +36,8 @@ class ApiHealth:
 
     def doubt(self, monotonic: float) -> str:
         """Why not to trust it now; empty when there is no reason. The words do not change while the trouble lasts."""
-        recent = [second for second in self._seconds if second.at > int(monotonic) - WINDOW_SECONDS]
+        oldest = int(monotonic) - WINDOW_SECONDS
+        recent = [second for second in self._seconds if second.at > oldest]
         answers = sum(second.answers for second in recent)
         failed = sum(second.failed for second in recent)
         if answers < ANSWERS_MIN:

@@ -149,8 +149,16 @@ class Cache:
             Blindness(one.name, one.blind_since, one.blind_why) for one in always if one.blind_since is not None
         )
 
+    def glance(self, name: str, now: datetime) -> Cluster:
+        """One of the other kinds alone, for whoever asks often and goes by nothing else."""
+        shelf = self._others.get(name)
+        if shelf is None:
+            return Cluster(now=now)
+        return Cluster(now=now, others={name: shelf.objects}, unread=_unread([shelf]))
+
     def snapshot(self, now: datetime) -> Cluster:
         shelves = self._shelves()
+        out_of_sight = [shelf for shelf in shelves if shelf.blind_since is not None]
         objects = {name: shelf.objects for name, shelf in self._others.items()}
         return Cluster(
             now=now,
@@ -161,13 +169,11 @@ class Cache:
             others=objects,
             blind=tuple(
                 Blindness(shelf.name, shelf.blind_since, shelf.blind_why)
-                for shelf in shelves
+                for shelf in out_of_sight
                 if shelf.blind_since is not None and shelf.absence is None
             ),
-            absent={shelf.name: shelf.blind_why for shelf in shelves if shelf.absence is not None},
-            unread=tuple(
-                Unread(shelf.name, item.key, item.why) for shelf in shelves for item in shelf.set_aside.values()
-            ),
+            absent={shelf.name: shelf.blind_why for shelf in out_of_sight if shelf.absence is not None},
+            unread=_unread(shelves),
         )
 
     def _shelves(self) -> list[Shelf[Any]]:
@@ -182,3 +188,12 @@ class Cache:
     def _stop(self, name: str) -> None:
         if task := self._tasks.pop(name, None):
             task.cancel()
+
+
+def _unread(shelves: list[Shelf[Any]]) -> tuple[Unread, ...]:
+    return tuple(
+        Unread(shelf.name, item.key, item.why)
+        for shelf in shelves
+        if shelf.has_set_aside
+        for item in shelf.set_aside.values()
+    )

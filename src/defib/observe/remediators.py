@@ -79,12 +79,20 @@ class Remediators:
         self._discovery = discovery
         self._clock = clock
         self._on_change = on_change
+        self._wanted: Mapping[KindRef, Wanted] = {}
         self._wishes: dict[KindRef, _Wish] = {}
         self._troubles: dict[str, _Trouble] = {}
         self._woken = asyncio.Event()
 
     def want(self, kinds: Mapping[KindRef, Wanted]) -> None:
         """These, and from now on no others."""
+        if kinds != self._wanted:
+            self._wanted = kinds
+            self._wish_for(kinds)
+        if self._due():
+            self._woken.set()
+
+    def _wish_for(self, kinds: Mapping[KindRef, Wanted]) -> None:
         now = self._clock.monotonic()
         for ref, wanted in kinds.items():
             if ref in self._switched_off:
@@ -100,14 +108,16 @@ class Remediators:
         for ref, wish in self._wishes.items():
             if ref not in kinds and wish.unwanted_since is None:
                 wish.unwanted_since = now
-        if self._due():
-            self._woken.set()
 
     @property
     def kinds(self) -> Mapping[KindRef, Served | Missing]:
         """What became of each. One that is found counts as served when we have seen its objects, or may not see them."""
-        answers = {ref: answer for ref, wish in self._wishes.items() if (answer := self._answer(wish)) is not None}
-        return {**self._switched_off, **answers}
+        answers: dict[KindRef, Served | Missing] = dict(self._switched_off)
+        for ref, wish in self._wishes.items():
+            answer = self._answer(wish)
+            if answer is not None:
+                answers[ref] = answer
+        return answers
 
     async def run(self) -> NoReturn:
         while True:
@@ -133,6 +143,8 @@ class Remediators:
         now = self._clock.monotonic()
         due: dict[str, list[KindRef]] = {}
         waiting = [(ref, wish) for ref, wish in self._wishes.items() if self._is_due(wish, now)]
+        if not waiting:
+            return due
         for ref, _ in sorted(waiting, key=lambda one: _last_asked(one[1])):
             trouble = self._troubles.get(ref.api_version)
             if trouble is None or trouble.until <= now:
@@ -140,9 +152,12 @@ class Remediators:
         return dict(islice(due.items(), ASKED_MAX))
 
     def _is_due(self, wish: _Wish, now: float) -> bool:
-        pause = PATIENT_SECONDS if wish.can_wait and wish.missing else ASKED_AGAIN_SECONDS
-        if wish.unwanted_since is not None or now < _last_asked(wish) + pause:
+        if wish.unwanted_since is not None:
             return False
+        if wish.asked_at is not None:
+            pause = PATIENT_SECONDS if wish.can_wait and wish.missing else ASKED_AGAIN_SECONDS
+            if now < wish.asked_at + pause:
+                return False
         return wish.found is None or self._cache.is_gone(wish.served.collection)
 
     async def _ask(self, api_version: str, refs: list[KindRef]) -> None:

@@ -77,6 +77,10 @@ class Shelf(Generic[R]):
         return self._view
 
     @property
+    def has_set_aside(self) -> bool:
+        return bool(self._contents.set_aside)
+
+    @property
     def set_aside(self) -> Mapping[str, SetAside]:
         found = self._contents.set_aside
         return MappingProxyType(found.copy()) if found else _NOTHING

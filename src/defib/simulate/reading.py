@@ -23,7 +23,7 @@ from defib.simulate.refusals import (
 from defib.simulate.routing import Call
 from defib.simulate.selectors import selection
 from defib.simulate.store import ADDED, Collection, Store, Version
-from defib.simulate.views.forms import form_of, list_of
+from defib.simulate.views.forms import form_of, list_of, shown
 from defib.simulate.views.tables import Printer
 from defib.simulate.watching import Watch, WatchOptions
 
@@ -126,7 +126,7 @@ class Reader:
         return Answer(200, self.show(call, found))
 
     def show(self, call: Call, version: Version) -> bytes:
-        return form_of(call.served, call.request.accept, self._printer).show(version)
+        return shown(call.served, call.request.accept, self._printer, version)
 
     def list(self, call: Call, *, stale: int = 0) -> Answer:
         query = call.request.query

@@ -1,5 +1,7 @@
 """From a path to the thing it names, and from a method to the verb of the API."""
 
+from functools import lru_cache
+
 import msgspec
 
 from defib.kube.transport import Request
@@ -73,14 +75,19 @@ def _verb(request: Request, served: Served, name: str, subresource: str) -> str:
     return verb
 
 
-def understand(catalog: Catalog, request: Request, client: str) -> Call:
-    group, version, rest = _split(request.path)
+@lru_cache(maxsize=4096)  # the same few are asked for all the time
+def _address(path: str) -> tuple[str, str, str, str, str, str]:
+    """Group, version, namespace, plural, name and subresource."""
+    group, version, rest = _split(path)
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2 and not (len(rest) == 3 and rest[2] in _OF_NAMESPACE):  # noqa: PLR2004
         namespace, rest = rest[1], rest[2:]
-    served = _find(catalog, group, version, rest[0])
-    name = rest[1] if len(rest) > 1 else ""
-    subresource = "/".join(rest[2:])
+    return group, version, namespace, rest[0], rest[1] if len(rest) > 1 else "", "/".join(rest[2:])
+
+
+def understand(catalog: Catalog, request: Request, client: str) -> Call:
+    group, version, namespace, plural, name, subresource = _address(request.path)
+    served = _find(catalog, group, version, plural)
     if bool(namespace) != served.namespaced and (namespace or name):
         raise no_such_resource()
     if subresource and subresource not in served.subresources:

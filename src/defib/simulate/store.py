@@ -42,10 +42,11 @@ class Version:
 class Change:
     """What one write did to one object."""
 
-    __slots__ = ("before", "kind", "now", "resource")
+    __slots__ = ("before", "key", "kind", "now", "resource")
 
     def __init__(self, resource: str, kind: str, before: Version | None, now: Version) -> None:
         self.resource = resource
+        self.key = key_of(now.object)
         self.kind = kind
         self.before = before
         self.now = now  # of a deletion: the last state, at the revision of the deletion
@@ -73,7 +74,8 @@ class Collection:
             self._sorted = sorted(self.objects)
         return self._sorted
 
-    def record(self, key: str, change: Change) -> None:
+    def record(self, change: Change) -> None:
+        key = change.key
         if change.kind == DELETED:
             del self.objects[key]
             self._sorted = None
@@ -106,11 +108,10 @@ class Collection:
         for change in reversed(self.history):
             if change.now.revision <= revision:
                 break
-            key = key_of(change.now.object)
             if change.before is None:
-                then.pop(key, None)
+                then.pop(change.key, None)
             else:
-                then[key] = change.before
+                then[change.key] = change.before
         return {key: then[key] for key in sorted(then)}
 
 
@@ -136,19 +137,17 @@ class Store:
         return self.collection(resource).objects.get(key)
 
     def put(self, resource: str, proposed: Object) -> Version:
-        key = key_of(proposed)
         collection = self.collection(resource)
-        before = collection.objects.get(key)
+        before = collection.objects.get(key_of(proposed))
         now = self._next(proposed)
-        self._record(collection, key, Change(resource, MODIFIED if before else ADDED, before, now))
+        self._record(collection, Change(resource, MODIFIED if before else ADDED, before, now))
         return now
 
     def remove(self, resource: str, last: Object) -> Version:
         """`last` is the state the watchers see go, which may differ from what is stored."""
-        key = key_of(last)
         collection = self.collection(resource)
         now = self._next(last)
-        self._record(collection, key, Change(resource, DELETED, collection.objects[key], now))
+        self._record(collection, Change(resource, DELETED, collection.objects[key_of(last)], now))
         return now
 
     def compact(self, revision: int | None = None) -> None:
@@ -161,8 +160,8 @@ class Store:
         self.revision += 1
         return Version(with_revision(proposed, self.revision), self.revision)
 
-    def _record(self, collection: Collection, key: str, change: Change) -> None:
-        collection.record(key, change)
+    def _record(self, collection: Collection, change: Change) -> None:
+        collection.record(change)
         for listener in tuple(collection.listeners):
             listener.offer(change)
         if self.on_change:

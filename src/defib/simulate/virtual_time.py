@@ -34,14 +34,16 @@ class _JumpingSelector(selectors.BaseSelector):
             # Asking the kernel at every turn would cost more than a simulated request, and no run has outside IO.
             return []
         ready = self._real.select(0)
-        if ready:
-            return ready
+        if not ready:
+            self.jump(timeout)
+        return ready
+
+    def jump(self, timeout: float | None) -> None:
         if timeout is None:
             raise Stuck(f"after {self.elapsed:.3f} s of virtual time nothing is ready and no timer is set")
         self.elapsed += timeout
         if self.elapsed > self._limit:
             raise Stuck(f"the run is still going after its limit of {self._limit:.0f} s of virtual time")
-        return []
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         return self._real.register(fileobj, events, data)
@@ -63,11 +65,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._jumps.elapsed
-
-    def _jump(self, moment: float | None) -> None:
-        """To when the next timer is due, with a look at the outside world on the way."""
-        timeout = None if moment is None else max(0.0, moment - self._jumps.elapsed)
-        self._process_events(self._jumps.select(timeout))  # type: ignore[attr-defined]  # private to asyncio
 
 
 class VirtualClock:

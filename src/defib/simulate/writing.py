@@ -147,13 +147,17 @@ class Writer:
                 subresource=call.subresource,
                 split_status=served.has_status,
             )
-            entries = after_update(before, whole, served.shape, manager, metadata.stamp(self._clock.now()))
+            entries = after_update(before, whole, served.shape, manager, self._time)
         else:
             entries = owners(whole)
-        meta = {k: v for k, v in whole["metadata"].items() if k != "managedFields"}
+        meta = dict(whole["metadata"])
+        meta.pop("managedFields", None)
         if entries:
             meta["managedFields"] = entries
         return {**whole, "metadata": meta}
+
+    def _time(self) -> str:
+        return metadata.stamp(self._clock.now())
 
     def _keep(self, call: Call, whole: Object) -> Version:
         if call.dry_run:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from functools import cache
 
 import msgspec
 
@@ -12,6 +11,7 @@ from defib.decide.failover.policies import NO_POLICIES, Policies, plan_policies
 from defib.decide.failover.remediation import plan_remediation
 from defib.decide.failover.todo import NOTHING as NOTHING_TO_DO
 from defib.decide.failover.todo import Todo, together
+from defib.decide.once import Once
 from defib.decide.rules import Rules
 from defib.model import medik8s
 from defib.model.action import Action
@@ -48,17 +48,17 @@ def plan_failover(
     cluster: Cluster, rules: Rules, checks: Mapping[str, CheckPlan], before: Failover = NOTHING
 ) -> Failover:
     """`before` spares work; beyond that it only remembers when a node was first seen to have failed, and what was moved."""
-    followed = [cluster.kinds.get(kind) for kind in (REMEDIATION, POLICY)]
-    needed = {"nodes", "heartbeats", "configmaps", *(one.collection for one in followed if isinstance(one, Served))}
-    needed |= {"locks", medik8s.CHECKS} - cluster.absent.keys()  # where there are any, they have their say
-
-    @cache
-    def hold() -> tuple[str, str]:
-        """The same for all, and dear: asked for once."""
-        return why_held(frozenset(needed), cluster, rules)
-
+    hold = Once(lambda: why_held(_needed(cluster), cluster, rules))
     items = sorted(cluster.every(REMEDIATION), key=lambda one: one.key)
     return Failover(
         remediations=together(plan_remediation(item, cluster, hold, before.remediations) for item in items),
         policies=plan_policies(cluster, rules, checks, hold, before.policies),
     )
+
+
+def _needed(cluster: Cluster) -> frozenset[str]:
+    """What must be in sight before anything destructive is done."""
+    followed = [cluster.kinds.get(kind) for kind in (REMEDIATION, POLICY)]
+    needed = {"nodes", "heartbeats", "configmaps", *(one.collection for one in followed if isinstance(one, Served))}
+    needed |= {"locks", medik8s.CHECKS} - cluster.absent.keys()  # where there are any, they have their say
+    return frozenset(needed)

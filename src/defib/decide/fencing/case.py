@@ -4,7 +4,7 @@ Everything is a question about one look at the cluster and what is written down 
 remembers of the power counts only for the attempt that is under way.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
@@ -79,22 +79,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def limit(self) -> timedelta | None:
         """How long it may stay in this phase; None where only something else can end it."""
-        policy = self.policy
-        return {
-            Phase.LOOKING: policy.off_within,
-            Phase.TESTING: policy.on_within,
-            Phase.POWERING_OFF: policy.off_within + self._off_is_slow,
-            Phase.FREEING: policy.free_within,
-            Phase.POWERING_ON: policy.on_within,
-            Phase.RETURNING: policy.back_within,
-            Phase.RESTORING: policy.back_within,
-            Phase.RESTING: policy.backoff * 2 ** min(self.status.attempt - 1, 10),
-            Phase.CANCELLING: self.late_off + policy.on_within + policy.back_within,
-            Phase.REPLACING: policy.back_within * 6,
-        }.get(self.status.phase)
+        limit = _LIMITS.get(self.status.phase)
+        return limit(self) if limit is not None else None
 
     @property
-    def _off_is_slow(self) -> timedelta:
+    def off_is_slow(self) -> timedelta:
         time = safe_time_of(self)
         if is_by_agent(self) and time is not None:
             return timedelta(seconds=time.seconds)
@@ -397,3 +386,15 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         """Why what was last asked of the machine did not work; empty when it did, or was not tried yet."""
         keys = (f"{what} {self.order.name}" for what in ("power off", "power on", "read power"))
         return next((self.cluster.failures[key].why for key in keys if key in self.cluster.failures), "")
+
+
+_LIMITS: Mapping[Phase, Callable[[Case], timedelta]] = {
+    Phase.LOOKING: lambda case: case.policy.off_within,
+    Phase.POWERING_OFF: lambda case: case.policy.off_within + case.off_is_slow,
+    Phase.FREEING: lambda case: case.policy.free_within,
+    **dict.fromkeys((Phase.TESTING, Phase.POWERING_ON), lambda case: case.policy.on_within),
+    **dict.fromkeys((Phase.RETURNING, Phase.RESTORING), lambda case: case.policy.back_within),
+    Phase.RESTING: lambda case: case.policy.backoff * 2 ** min(case.status.attempt - 1, 10),
+    Phase.CANCELLING: lambda case: case.late_off + case.policy.on_within + case.policy.back_within,
+    Phase.REPLACING: lambda case: case.policy.back_within * 6,
+}

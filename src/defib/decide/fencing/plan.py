@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -26,6 +25,7 @@ from defib.decide.fencing.table import Row, next_row, telling
 from defib.decide.fencing.wake import wake_at
 from defib.decide.fencing.work import target, work
 from defib.decide.fencing.written import ending, opening, timeline
+from defib.decide.once import Once
 from defib.decide.rules import Rules
 from defib.model.action import Action, DropIncident, HoldLock, ReportRemediation, SwitchPower, TellEvent
 from defib.model.cluster import Cluster, Missing, Served, Wanted
@@ -107,10 +107,7 @@ def plan_fencing(
     if not orders and not known.open:
         return _idle(cluster, rules, known)
 
-    @cache
-    def hold() -> Obstacle | None:
-        return hold_of(cluster, rules)
-
+    hold = Once(lambda: hold_of(cluster, rules))
     this = _Pass(cluster, rules, hold, readiness, known.by_machine, facts)
     plans: list[Fencing] = []
     for order, report in orders:

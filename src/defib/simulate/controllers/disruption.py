@@ -18,6 +18,7 @@ _SCALED = {
     "StatefulSet": "statefulsets.apps",
     "ReplicationController": "replicationcontrollers",
 }
+_COUNTED = frozenset(("pods", BUDGETS, *_SCALED.values()))  # by these the numbers of a budget change
 
 
 def scaled(limit: int | str, total: int) -> int:
@@ -32,7 +33,7 @@ class DisruptionController:
         self._hands = Hands(server, "disruption-controller")
 
     def react(self, change: Change) -> None:
-        if change.resource not in ("pods", BUDGETS, *_SCALED.values()):
+        if change.resource not in _COUNTED:
             return
         budgets = self._store.collection(BUDGETS)
         if not budgets.objects:

@@ -31,33 +31,32 @@ class GarbageCollector:
         self._places: dict[str, _Place] = {}  # every living object by its UID
         self._dependents: dict[str, dict[_Place, None]] = {}  # by the UID of the owner
         for resource, collection in server.store.collections().items():
-            for version in collection.objects.values():
-                self._learn(resource, version.object)
+            for key, version in collection.objects.items():
+                self._learn((resource, key), version.object)
 
     def react(self, change: Change) -> None:
         stored = change.now.object
+        place = (change.resource, change.key)
         if change.before:
-            self._unlearn(change.resource, change.before.object)
+            self._unlearn(place, change.before.object)
         if change.kind == DELETED:
             self._owner_is_gone(stored)
             self._dependent_is_gone(stored)
             return
-        self._learn(change.resource, stored)
+        self._learn(place, stored)
         if _has_finalizer(stored, ORPHAN):
             self._orphan_dependents(change)
         elif _has_finalizer(stored, FOREGROUND):
             self._delete_dependents(change.resource, stored)
         elif owners_of(stored) and not stored["metadata"].get("deletionTimestamp"):
-            self._collect(change.resource, key_of(stored))
+            self._collect(*place)
 
-    def _learn(self, resource: str, stored: Object) -> None:
-        place = (resource, key_of(stored))
+    def _learn(self, place: _Place, stored: Object) -> None:
         self._places[stored["metadata"]["uid"]] = place
         for owner in owners_of(stored):
             self._dependents.setdefault(owner["uid"], {})[place] = None
 
-    def _unlearn(self, resource: str, stored: Object) -> None:
-        place = (resource, key_of(stored))
+    def _unlearn(self, place: _Place, stored: Object) -> None:
         self._places.pop(stored["metadata"]["uid"], None)
         for owner in owners_of(stored):
             self._dependents.get(owner["uid"], {}).pop(place, None)

@@ -94,17 +94,22 @@ class Catalog:
     def __init__(self, served: Iterator[Served]) -> None:
         self._by_place: dict[tuple[str, str, str], Served] = {}
         self.edition = 0  # grows whenever something is added or dropped
+        self.told: dict[str, bytes] = {}  # what was said of this edition at which path
         for one in served:
             self.add(one)
 
     def add(self, served: Served) -> None:
         self._by_place[served.group, served.version, served.plural] = served
-        self.edition += 1
+        self._begin_edition()
 
     def drop(self, group: str, plural: str) -> None:
         for place in [p for p in self._by_place if p[0] == group and p[2] == plural]:
             del self._by_place[place]
+        self._begin_edition()
+
+    def _begin_edition(self) -> None:
         self.edition += 1
+        self.told.clear()
 
     def find(self, group: str, version: str, plural: str) -> Served | None:
         return self._by_place.get((group, version, plural))

@@ -85,12 +85,13 @@ def carried_over(before: Object, proposed: Object) -> Object:
     return {**proposed, "metadata": meta}
 
 
-_RULED = ("labels", "annotations", "finalizers", "ownerReferences")
+def _ruled(meta: Object) -> tuple[Any, ...]:
+    return meta.get("labels"), meta.get("annotations"), meta.get("finalizers"), meta.get("ownerReferences")
 
 
 def problems(stored: Object, served: Served, before: Object | None) -> list[Problem]:
     meta = stored["metadata"]
-    if before is not None and all(meta.get(name) == before["metadata"].get(name) for name in _RULED):
+    if before is not None and _ruled(meta) == _ruled(before["metadata"]):
         return []  # it was looked at when it was stored, and its name does not change
     found = _name_problems(meta.get("name", ""), served) if before is None else []
     for key, value in (meta.get("labels") or {}).items():

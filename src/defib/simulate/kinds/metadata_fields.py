@@ -24,6 +24,6 @@ _KNOWN = frozenset(
 
 def known_only(meta: dict[str, Any]) -> dict[str, Any]:
     """Metadata is typed: what it does not have is dropped, as are empty lists and maps."""
-    if meta.keys() <= _KNOWN and all(v or v == 0 for v in meta.values()):
+    if meta.keys() <= _KNOWN and all(meta.values()):
         return meta
     return {k: v for k, v in meta.items() if k in _KNOWN and (v or v == 0)}

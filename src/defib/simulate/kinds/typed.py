@@ -44,6 +44,7 @@ _META: _Fields = {
     "resourceVersion": (_text, "string"),
     "uid": (_text, "string"),
 }
+_EVERYWHERE = {"metadata"}
 _TOP: dict[str, _Fields] = {
     "configmaps": {"data": _STRINGS, "binaryData": _STRINGS, "immutable": (_flag, "bool")},
     "secrets": {
@@ -102,9 +103,9 @@ def typed(served: Served, proposed: Object, *, strict: bool) -> Object:
     if fields is None:
         return proposed
     _check(served, served.kind, proposed, fields)
-    unknown = sorted(name for name in proposed if name not in fields and name != "metadata")
+    unknown = proposed.keys() - fields.keys() - _EVERYWHERE
     if unknown and strict:
-        listed = ", ".join(f'unknown field "{name}"' for name in unknown)
+        listed = ", ".join(f'unknown field "{name}"' for name in sorted(unknown))
         raise _undecodable(served, f"strict decoding error: {listed}")
     empty = [name for name, kind in fields.items() if kind is _STRINGS and not proposed.get(name, 1)]
     if not unknown and not empty:

@@ -15,6 +15,7 @@ FieldSet = dict[str, Any]
 
 _json = msgspec.json.Encoder(order="sorted")
 _SELF: FieldSet = {".": {}}
+_DIVIDED = frozenset((dict, list))  # the types of what may have parts, as JSON has them
 
 
 def key_name(item: Any, shape: Shape) -> str:
@@ -57,10 +58,10 @@ def fields_of(value: Any, shape: Shape, *, containers: bool) -> FieldSet:
     """Every field of a value. With `containers`, the maps and lists on the way are members too."""
     if not divisible(value, shape):
         return {}
-    found = {
-        name: fields_of(inner, sub, containers=containers) if isinstance(inner, dict | list) else {}
-        for name, inner, sub in parts(value, shape)
-    }
+    found: FieldSet = {}
+    for name, inner, sub in parts(value, shape):
+        is_divided = type(inner) in _DIVIDED
+        found[name] = fields_of(inner, sub, containers=containers) if is_divided else {}
     if containers:
         found["."] = {}
     elif isinstance(value, list) and shape.keys:
@@ -83,8 +84,10 @@ class Comparison:
         self.lost_something = False  # a field of the earlier one is not in the later one
 
     def changed(self, before: Any, after: Any, shape: Shape) -> FieldSet | None:
-        if before == after:
-            return None
+        return None if before == after else self._differing(before, after, shape)
+
+    def _differing(self, before: Any, after: Any, shape: Shape) -> FieldSet | None:
+        """Of two that are known to differ, since to compare them again at each level is dear."""
         if not (divisible(before, shape) and divisible(after, shape)) or type(before) is not type(after):
             self.lost_something |= divisible(before, shape)
             return fields_of(after, shape, containers=True)
@@ -108,7 +111,9 @@ class Comparison:
         for name, inner in after.items():
             if name not in before:
                 found[f"f:{name}"] = fields_of(inner, shape.field(name), containers=True)
-            elif before[name] != inner and (node := self.changed(before[name], inner, shape.field(name))) is not None:
+            elif (was := before[name]) != inner and (
+                node := self._differing(was, inner, shape.field(name))
+            ) is not None:
                 found[f"f:{name}"] = node
         self.lost_something |= not before.keys() <= after.keys()
         return found or None

@@ -1,5 +1,6 @@
 """Who owns which field: the managedFields of an object, kept up to date by every write."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -69,8 +70,10 @@ class Manager(msgspec.Struct, frozen=True, kw_only=True):
 
 def ownable(stored: Object, *besides: str) -> Object:
     """An object without what nobody can own, and without some of its parts."""
+    rest = dict(stored)
+    for name in ("metadata", "apiVersion", "kind", *besides):
+        rest.pop(name, None)
     meta = {k: v for k, v in stored.get("metadata", {}).items() if k not in _UNOWNED}
-    rest = {k: v for k, v in stored.items() if k not in ("metadata", "apiVersion", "kind", *besides)}
     return {"metadata": meta, **rest} if meta else rest
 
 
@@ -95,7 +98,7 @@ def _strip_containers(fields: FieldSet) -> FieldSet | None:
 
 
 def after_update(
-    before: Object | None, after: Object, shape: Shape, manager: Manager, time: str
+    before: Object | None, after: Object, shape: Shape, manager: Manager, time: Callable[[], str]
 ) -> list[dict[str, Any]]:
     """The writer owns what it changed; everybody else loses that, and what is no longer there."""
     now = ownable(after)
@@ -136,9 +139,9 @@ def _yielding(entry: dict[str, Any], touched: FieldSet | None) -> dict[str, Any]
 
 
 def _gaining(
-    entry: dict[str, Any] | None, touched: FieldSet | None, manager: Manager, time: str
+    entry: dict[str, Any] | None, touched: FieldSet | None, manager: Manager, time: Callable[[], str]
 ) -> dict[str, Any] | None:
     """A writer that gains nothing keeps its entry and the time in it, so that a no-op stays one."""
     if not touched or (entry and covers(entry["fieldsV1"], touched)):
         return entry
-    return manager.entry(union(entry["fieldsV1"] if entry else None, touched) or {}, time)
+    return manager.entry(union(entry["fieldsV1"] if entry else None, touched) or {}, time())

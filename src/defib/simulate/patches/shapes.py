@@ -21,10 +21,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     key_defaults: Mapping[str, Any] = {}
 
     def field(self, name: str) -> "Shape":
-        return self.fields.get(name) or self.items_if_map(name)
-
-    def items_if_map(self, _name: str) -> "Shape":
         """A map with free keys has the same shape under each of them."""
+        if name in self.fields:
+            return self.fields[name]
         return PLAIN if self.items is None or self.keys or self.is_set else self.items
 
     @property

@@ -19,6 +19,7 @@ Fit = Test | type  # a type fits all of its own, without a call
 _COMBINED = ("allOf", "anyOf", "oneOf", "not")
 _PLAIN: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
 _SAYS_NO_MORE = frozenset(("type", "description", "default", "nullable"))
+_SAYS_BOUNDS = _SAYS_NO_MORE | {"minimum", "maximum", "format"}  # a format of numbers refuses none
 
 
 def is_whole(schema: Schema, proposed: Object) -> bool:
@@ -102,7 +103,14 @@ def _list(rules: Rules) -> Test:
     return fits
 
 
-_OF_TYPE = {"object": _map, "array": _list, "string": _text}
+def _whole_number(rules: Rules) -> Test:
+    if not rules.keys() <= _SAYS_BOUNDS:
+        return _single(rules)
+    least, most = rules.get("minimum", -math.inf), rules.get("maximum", math.inf)
+    return lambda value: type(value) is int and least <= value <= most
+
+
+_OF_TYPE = {"object": _map, "array": _list, "string": _text, "integer": _whole_number}
 
 
 def _always(_value: Any) -> bool:

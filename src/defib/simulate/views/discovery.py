@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from defib.kube.transport import Request
 from defib.simulate.answers import Answer, as_json, plain
 from defib.simulate.kinds.catalog import Catalog, Served
@@ -18,6 +20,7 @@ VERSION = {
     "compiler": "",
     "platform": "linux/amd64",
 }
+_json = msgspec.json.Encoder()
 _HEALTH = ("/healthz", "/readyz", "/livez")
 _ONE_CHECK = tuple(f"{path}/" for path in _HEALTH)
 _SCALE_KIND = {"group": "autoscaling", "version": "v1", "kind": "Scale", "verbs": ["get", "patch", "update"]}
@@ -41,23 +44,28 @@ def answer(catalog: Catalog, request: Request) -> Answer | None:
         return as_json(VERSION)
     if path.startswith("/openapi/"):
         return openapi.answer(catalog, path)
-    return _described(catalog, parts)
+    if path not in catalog.told:
+        described = _described(catalog, parts)
+        if described is None:
+            return None
+        catalog.told[path] = _json.encode(described)
+    return Answer(200, catalog.told[path])
 
 
-def _described(catalog: Catalog, parts: list[str]) -> Answer | None:
+def _described(catalog: Catalog, parts: list[str]) -> dict[str, Any] | None:
     match parts:
         case ["", "api"]:
-            return as_json({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
+            return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
         case ["", "apis"]:
             groups = dict.fromkeys(s.group for s in catalog if s.group)
             listed = [_group(catalog, group) for group in groups]
-            return as_json({"kind": "APIGroupList", "apiVersion": "v1", "groups": listed})
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
         case ["", "apis", group] if any(s.group == group for s in catalog):
-            return as_json({"kind": "APIGroup", "apiVersion": "v1", **_group(catalog, group)})
+            return {"kind": "APIGroup", "apiVersion": "v1", **_group(catalog, group)}
         case ["", "api", "v1"]:
-            return as_json(_resources(catalog, "", "v1"))
+            return _resources(catalog, "", "v1")
         case ["", "apis", group, version] if any((s.group, s.version) == (group, version) for s in catalog):
-            return as_json(_resources(catalog, group, version))
+            return _resources(catalog, group, version)
     return None
 
 

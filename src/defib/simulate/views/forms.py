@@ -48,11 +48,15 @@ def _encoded(served: Served, version: Version) -> bytes:
     return _json.encode(as_shown(served, version.object)) if served.aliases else version.encoded
 
 
+def _whole(served: Served, version: Version) -> bytes:
+    return served.envelope + b"," + _encoded(served, version)[1:]
+
+
 def full(served: Served) -> Form:
     envelope = served.envelope
 
     def show(version: Version) -> bytes:
-        return envelope + b"," + _encoded(served, version)[1:]
+        return _whole(served, version)
 
     def bookmark(revision: int, end: bool) -> bytes:
         return envelope + b',"metadata":%b}' % _json.encode(_bookmark_meta(revision, end))
@@ -98,6 +102,13 @@ def form_of(served: Served, accept: str, printer: tables.Printer) -> Form:
             return table(served, printer)
         case _:
             return full(served)
+
+
+def shown(served: Served, accept: str, printer: tables.Printer, version: Version) -> bytes:
+    """One object, as most requests want it."""
+    if asked_form(accept) == "full":
+        return _whole(served, version)
+    return form_of(served, accept, printer).show(version)
 
 
 def whole_list(served: Served, found: Sequence[Version], meta: dict[str, Any]) -> bytes:

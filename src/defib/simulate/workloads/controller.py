@@ -11,7 +11,7 @@ import structlog
 
 from defib.clock import Clock
 from defib.simulate.server import ApiServer
-from defib.simulate.store import Change, key_of
+from defib.simulate.store import Change
 from defib.simulate.workloads.hands import Hands, Refused
 from defib.simulate.workloads.sight import Sight
 from defib.simulate.workloads.timers import WorkloadTimers
@@ -54,7 +54,7 @@ class Controller(ABC):
     def notice(self, change: Change) -> None:
         """Says which keys a change makes worth a look."""
         if change.resource == self.resource:
-            self.look_at(key_of(change.now.object))
+            self.look_at(change.key)
 
     @abstractmethod
     def handle(self, key: str) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from defib.simulate.store import DELETED, Change, Object, Store, key_of
+from defib.simulate.store import DELETED, Change, Object, Store
 
 _Keys = dict[str, None]  # a set that keeps its order, for determinism
 _INDEXED = ("pods", "replicasets.apps")
@@ -22,7 +22,7 @@ class Sight:
     def react(self, change: Change) -> None:
         if change.resource not in _INDEXED:
             return
-        key = key_of(change.now.object)
+        key = change.key
         if change.before:
             if change.kind != DELETED and not _moved(change.before.object, change.now.object):
                 return

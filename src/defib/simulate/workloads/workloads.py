@@ -97,9 +97,9 @@ class _Shift:
 
     def _round(self) -> bool:
         """Whether the API server heard all who had something to do."""
-        heard = True
+        heard, now = True, self._site.clock.monotonic()
         for controller in self._controllers:
-            if controller.due <= self._site.clock.monotonic():
+            if controller.due <= now:
                 if self._reaches(controller):
                     controller.work()
                 else:
