@@ -212,7 +212,18 @@ def test_a_machine_is_not_told_again_and_again(times: int, broken: list[str]) ->
     tale.locks("n1")
     tale.is_in("n1", "PoweringOff", command={"power": "off"})
     for _ in range(times):
-        tale.switches("n1", "off")
+        tale.after(1).switches("n1", "off")
+    assert tale.broken() == broken
+
+
+@pytest.mark.parametrize(("seconds", "broken"), [(0.4, ["I10"]), (1.0, [])])
+def test_a_machine_is_not_told_twice_at_once(seconds: float, broken: list[str]) -> None:
+    tale = Tale()
+    tale.locks("n1")
+    tale.is_in("n1", "PoweringOff", command={"power": "off"}, since="2030-01-01T00:00:00Z")
+    tale.switches("n1", "off")
+    tale.is_in("n1", "PoweringOff", command={"power": "off"}, since="2030-01-01T00:00:01Z")
+    tale.after(seconds).switches("n1", "off")
     assert tale.broken() == broken
 
 
