@@ -7,11 +7,8 @@ from typing import Any
 import msgspec
 
 from defib.decide.fencing.case import Case
-from defib.decide.fencing.order import Obstacle
 from defib.decide.fencing.proofs import written
 from defib.decide.fencing.table import Row
-from defib.decide.fencing.work import work
-from defib.model.action import Action, SwitchPower
 from defib.model.incident import Grade, Outcome, Phase, Proof
 from defib.model.power import PowerState
 from tests.simulation.faults import FLAWS
@@ -75,12 +72,12 @@ def _fivefold(good: Any) -> Any:
     return property(limit)
 
 
-def _before_its_time(good: Any) -> Any:
-    def go_on(case: Case, so: Obstacle) -> tuple[Action, ...]:
-        todo = work(case) if case.begins_anew else ()
-        return tuple(action for action in todo if isinstance(action, SwitchPower)) or good(case, so)
+def _since_its_time_began(good: Any) -> Any:
+    def was_sent(case: Case, power: PowerState) -> datetime | None:
+        sent: datetime | None = good(case, power)
+        return sent if sent is not None and sent >= case.since else None
 
-    return go_on
+    return was_sent
 
 
 def _obeyed_late(day: Drawn) -> bool:
@@ -144,10 +141,10 @@ FENCING = (
         swaps=(Swap("defib.decide.fencing.work:next_command", value(_every_second)),),
     ),
     Mutant(
-        name="told before its time",
+        name="forgets what it sent",
         invariant="I10",
-        broken="a machine that was held back is told before the time of its phase begins anew, and so once more after it",
+        broken="what was sent does not count any more when the time of a phase begins anew, and is sent once more",
         needs=switching,
-        swaps=(Swap("defib.decide.fencing.plan:_go_on", _before_its_time),),
+        swaps=(Swap("defib.decide.fencing.case:Case.was_sent", _since_its_time_began),),
     ),
 )

@@ -4,14 +4,16 @@ Everything is a question about one look at the cluster and what is written down 
 remembers of the power counts only for the attempt that is under way.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from itertools import takewhile
 
 import msgspec
 
 from defib.decide.doubt import BRAKE, SELF_DOUBT
-from defib.decide.fencing.agents import CLOCKS_DIFFER, is_by_agent, is_proved, safe_time_of
+from defib.decide.fencing.agents import CLOCKS_DIFFER, is_by_agent, is_proved
 from defib.decide.fencing.hosts import host_on, is_let_go, stays_off
+from defib.decide.fencing.limits import limit_of
 from defib.decide.fencing.obstacles import OWN_NODE
 from defib.decide.fencing.occupants import is_from_before, must_go
 from defib.decide.fencing.order import Obstacle, Order
@@ -79,15 +81,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def limit(self) -> timedelta | None:
         """How long it may stay in this phase; None where only something else can end it."""
-        limit = _LIMITS.get(self.status.phase)
-        return limit(self) if limit is not None else None
-
-    @property
-    def off_is_slow(self) -> timedelta:
-        time = safe_time_of(self)
-        if is_by_agent(self) and time is not None:
-            return timedelta(seconds=time.seconds)
-        return BMO_POLL if self.status.was_off and self.is_metal3 else timedelta()
+        return limit_of(self)
 
     @property
     def time_is_up(self) -> bool:
@@ -161,8 +155,14 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         if sent is None or sent.power is not power or sent.path not in (None, self.path):
             return None
         # While it began in the future, by our clock, what was sent a moment ago was sent in it: else it would be sent at every pass.
-        is_ahead = self.status.since is not None and self.status.since > self.cluster.now
-        return sent.at if sent.at >= self.since - (A_MOMENT if is_ahead else timedelta()) else None
+        moment = A_MOMENT if self._entered > self.cluster.now else timedelta()
+        return sent.at if sent.at >= min(self._entered, self.cluster.now) - moment else None
+
+    @property
+    def _entered(self) -> datetime:
+        """When it came into this phase. Its time may have begun anew since then: what was sent is not sent again for that."""
+        mine = list(takewhile(lambda entry: entry.phase == self.status.phase, reversed(self.status.timeline or ())))
+        return mine[-1].at if mine else self.status.since or self.since
 
     @property
     def was_commanded(self) -> bool:
@@ -386,15 +386,3 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         """Why what was last asked of the machine did not work; empty when it did, or was not tried yet."""
         keys = (f"{what} {self.order.name}" for what in ("power off", "power on", "read power"))
         return next((self.cluster.failures[key].why for key in keys if key in self.cluster.failures), "")
-
-
-_LIMITS: Mapping[Phase, Callable[[Case], timedelta]] = {
-    Phase.LOOKING: lambda case: case.policy.off_within,
-    Phase.POWERING_OFF: lambda case: case.policy.off_within + case.off_is_slow,
-    Phase.FREEING: lambda case: case.policy.free_within,
-    **dict.fromkeys((Phase.TESTING, Phase.POWERING_ON), lambda case: case.policy.on_within),
-    **dict.fromkeys((Phase.RETURNING, Phase.RESTORING), lambda case: case.policy.back_within),
-    Phase.RESTING: lambda case: case.policy.backoff * 2 ** min(case.status.attempt - 1, 10),
-    Phase.CANCELLING: lambda case: case.late_off + case.policy.on_within + case.policy.back_within,
-    Phase.REPLACING: lambda case: case.policy.back_within * 6,
-}

@@ -53,6 +53,16 @@ def test_what_was_sent_counts_also_where_the_phase_begins_in_the_future_by_our_c
     assert a_case(Phase.POWERING_ON, since=after(30), at=20, seen=seen(told=ON, at=5)).was_sent(ON) is None
 
 
+def test_what_was_sent_in_this_phase_counts_although_its_time_began_anew() -> None:
+    """A moment in which we doubted our sight is no reason to tell the machine once more."""
+    began = Entry(at=after(0), phase=Phase.POWERING_OFF, message="it is on")
+    timeline = [Entry(at=after(-9), phase=Phase.LOOKING, message="nothing stands against it"), began]
+    case = a_case(Phase.POWERING_OFF, since=after(8), timeline=timeline, at=9, seen=seen(told=OFF, at=5))
+    assert case.was_sent(OFF) == after(5)
+    earlier = a_case(Phase.POWERING_OFF, since=after(8), timeline=timeline, at=9, seen=seen(told=OFF, at=-5))
+    assert earlier.was_sent(OFF) is None
+
+
 ANY_PROOF = an_order(policy=a_policy(accepts=tuple(Grade)))
 
 
