@@ -72,6 +72,7 @@ def sort_pods(pods: Iterable[Pod], wish: Wish, *, failed_at: datetime, facts: Cl
     movable: list[Pod] = []
     waiting: list[Pod] = []
     unsure: list[Pod] = []
+    leaving: list[Pod] = []
     bare: list[Pod] = []
     reasons: Counter[str] = Counter()
     unread: dict[str, ReadClaim] = {}
@@ -88,7 +89,9 @@ def sort_pods(pods: Iterable[Pod], wish: Wish, *, failed_at: datetime, facts: Cl
             waiting.append(pod)
         elif not pod.is_leaving or (wish.is_forced and not pod.is_forced):
             movable.append(pod)
-    concerned = [*movable, *waiting, *unsure]
+        else:
+            leaving.append(pod)  # nothing is to be done, for as long as what is known of its claims is known
+    concerned = [*movable, *waiting, *unsure, *leaving]
     told = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
     return Sorted(
         movable=tuple(movable),
