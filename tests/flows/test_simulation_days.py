@@ -24,7 +24,7 @@ from defib.simulate.virtual_time import VirtualClock
 from tests.simulation import people, strangers
 from tests.simulation.clocks import FASTEST, SLOWEST, Gait, OwnClock, draw_gaits
 from tests.simulation.faults import EDITS, FIGHTS, WISHES
-from tests.simulation.freezing import REPLICA, FreezingLoop
+from tests.simulation.freezing import REPLICA, FreezingLoop, TimeStandsStill
 from tests.simulation.furniture import furniture
 from tests.simulation.shape import EXTRAS, HOME, Object, Shape, draw_shape, with_extras
 from tests.simulation.sharing import LEADER_LOCK, LEASES, LeaseTimes, holder_for, lock_of
@@ -150,3 +150,12 @@ def test_a_machine_does_what_it_was_told_although_whoever_told_it_is_frozen() ->
 
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         assert not runner.run(day())
+
+
+def test_a_day_on_which_somebody_tries_without_a_pause_ends_and_says_so() -> None:
+    async def tries_for_ever() -> None:
+        while True:  # noqa: ASYNC110  it is the mistake that is meant
+            await asyncio.sleep(0)
+
+    with asyncio.Runner(loop_factory=lambda: FreezingLoop(DAY)) as runner, pytest.raises(TimeStandsStill, match="at 0"):
+        runner.run(tries_for_ever())

@@ -19,6 +19,11 @@ from typing import Any
 from defib.simulate.virtual_time import VirtualLoop
 
 REPLICA: ContextVar[str] = ContextVar("replica", default="")
+TURNS_MOST = 100_000  # in one moment: where there are more, somebody tries without a pause, and the day would never end
+
+
+class TimeStandsStill(Exception):
+    """Somebody is busy without end in one moment of the day."""
 
 
 class _NumberedTask(asyncio.Task[Any]):
@@ -70,6 +75,7 @@ class FreezingLoop(VirtualLoop):
         self._due: list[Timer] = []  # a heap, in place of the one that asyncio has
         self._timers: list[Timer] = []
         self._numbers = count()
+        self._moment, self._turns = 0.0, 0
         self.rates: dict[str, float] = {}  # of replicas whose clock is fast or slow: their waits are short or long
         self.set_task_factory(lambda loop, work, **more: _NumberedTask(work, next(self._numbers), loop=loop, **more))
 
@@ -117,6 +123,7 @@ class FreezingLoop(VirtualLoop):
             # Without a look at the outside world: nothing of a simulated day is there.
             self._jumps.jump(max(0.0, due[0][0] - self._jumps.elapsed) if due else None)
         now = self.time() + self._clock_resolution
+        self._count_turn(now)
         while due and due[0][0] < now:
             ready.append(heappop(due)[2])
         for _ in range(len(ready)):  # what these begin has its turn in the next one
@@ -127,6 +134,13 @@ class FreezingLoop(VirtualLoop):
                 step._context.run(step._callback, *step._args)
             except Exception as error:  # noqa: BLE001 - as asyncio has it: whoever called it is not there to hear of it
                 self.call_exception_handler({"message": f"in {step._callback}", "exception": error})
+
+    def _count_turn(self, now: float) -> None:
+        self._turns = self._turns + 1 if now == self._moment else 0
+        self._moment = now
+        if self._turns > TURNS_MOST:
+            self._turns = 0  # whoever tidies up has turns left
+            raise TimeStandsStill(f"at {now:.3f} s: {[step._callback for step in self._ready][:3]}")
 
     def _put_aside(self) -> None:
         """Before a turn, since what a turn began with it runs."""

@@ -12,6 +12,7 @@ from defib.simulate.virtual_time import VirtualClock
 from tests.simulation.checkers import Finding, check
 from tests.simulation.coverage import reached_by
 from tests.simulation.faults import Trouble, draw_troubles
+from tests.simulation.freezing import TimeStandsStill
 from tests.simulation.looking_on import look_on
 from tests.simulation.self_fence.drawing import draw_day as draw_self_fence_day
 from tests.simulation.self_fence.judges import judge as judge_self_fence
@@ -84,6 +85,8 @@ def live(
             runner.run(_live(world, troubles))
         except ExceptionGroup as error:
             broken = [Finding("crash", world.history.now, _innermost(error))]
+        except TimeStandsStill as error:
+            broken = [Finding("I10", world.history.now, f"time stands still {error}")]
     return Day(
         seed=seed,
         shape=shape,

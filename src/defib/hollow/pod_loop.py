@@ -53,8 +53,8 @@ class PodLoop:
             if online:
                 self._look()
             self._step()
+            self._retry_at = NEVER
             if online:
-                self._retry_at = NEVER
                 await self._report()
             await self._wait()
 

@@ -322,6 +322,23 @@ def test_a_report_that_is_refused_is_repeated() -> None:
     live(story)
 
 
+def test_a_report_that_was_refused_just_before_the_line_was_cut_is_repeated_when_it_is_back() -> None:
+    """While it is cut there is nobody to report to: to try without a pause would let no time pass."""
+
+    async def story(day: Day) -> None:
+        day.server.faults.inject(Fault(effect=Refuse(code=500), verbs=("patch",), resource="pods", client="kubelet"))
+        await day.make_pod("web", "n1")
+        await pass_seconds(10)
+        day.nodes["n1"].partition()
+        await pass_seconds(60)
+        day.server.faults.clear()
+        day.nodes["n1"].heal()
+        await pass_seconds(HEARD_SECONDS)
+        assert await day.phase("web") == "Running"
+
+    live(story)
+
+
 def test_a_namesake_is_never_deleted_in_the_place_of_the_old_pod() -> None:
     async def story(day: Day) -> None:
         old = await day.make_pod("db-0", "n1", annotations={"stop-seconds": "20"})
