@@ -64,12 +64,16 @@ def _after(before: _Known | None, lease: Lease, since: float, answered: float) -
 def _seen(known: _Known, now: datetime, monotonic: float, last: AgentsListed) -> AgentSeen:
     created = known.lease.metadata.creation_timestamp
     has_order = known.order is not None
+    silent_seconds = monotonic - known.renewed_after
+    renewed_at = known.lease.spec.renew_time
+    said_seconds = (now - renewed_at).total_seconds() if renewed_at is not None else math.inf
     return AgentSeen(
         domain=domain_of(known.lease),
         report=read_report(known.lease),
         order=known.order,
         known_seconds=(now - created).total_seconds() if created is not None else 0.0,
-        silent_seconds=monotonic - known.renewed_after,
+        silent_seconds=silent_seconds,
+        renewed_seconds=silent_seconds if math.isfinite(silent_seconds) else said_seconds,
         quiet_seconds=max(0.0, last.asked - known.renewed_before),
         ordered_seconds=max(0.0, last.asked - known.ordered) if has_order else 0.0,
         lived_seconds=max(0.0, known.renewed_after - known.ordered) if has_order else 0.0,

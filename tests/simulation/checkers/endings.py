@@ -11,7 +11,8 @@ from tests.simulation.world import World, phase_of, ready_of
 def at_the_end(world: World, entries: list[Entry]) -> Iterator[Finding]:
     now = world.history.now
     for verdict in world.cluster.disks.corrupted():
-        if not all(clash.earlier.writer.node in world.shape.unguarded for clash in verdict.clashes):
+        writers = ({clash.earlier.writer.node, clash.later.writer.node} for clash in verdict.clashes)
+        if any(both.isdisjoint(world.shape.unguarded) for both in writers):
             yield Finding("I1", now, verdict.story)
     told = {item["metadata"]["name"] for item in world.all(INCIDENTS) if phase_of(item) != Phase.CLOSED}
     switched = {entry.node for entry in entries if isinstance(entry, Switched)}

@@ -143,7 +143,9 @@ class Commands:
     def _judge(self, entry: Switched, incident: Object) -> Iterator[Finding]:
         if entry.power == "off" and phase_of(incident) != Phase.POWERING_OFF:
             yield Finding("I10", entry.at, f"{entry} in {phase_of(incident)}")
-        told = (incident["metadata"]["uid"], phase_of(incident), entry.replica, entry.power)
+        # A person may have wiped the record, and it begins from the beginning.
+        begun = str((incident["status"].get("timeline") or [{}])[0].get("at"))
+        told = (incident["metadata"]["uid"], begun, phase_of(incident), entry.replica, entry.power)
         if entry.at - self._latest.get(told, -math.inf) < AT_ONCE_SECONDS:
             yield Finding("I10", entry.at, f"{entry}, as it was a moment ago")
         self._latest[told] = entry.at

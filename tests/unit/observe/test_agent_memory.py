@@ -38,6 +38,7 @@ def test_nobody_is_heard_before_a_renewal_was_seen() -> None:
     memory.heard(listed(0, a_lease()))
     assert n1(memory, 2).silent_seconds == math.inf
     assert (n1(memory, 2).report, n1(memory, 2).known_seconds) == (REPORTED, 102)
+    assert n1(memory, 2).renewed_seconds == 2, "as it says itself: we were not there"
 
 
 def test_a_renewal_came_between_two_lists() -> None:
@@ -47,6 +48,7 @@ def test_a_renewal_came_between_two_lists() -> None:
     assert (n1(memory, 12).silent_seconds, n1(memory, 12).quiet_seconds) == (12, 0)
     memory.heard(listed(20, a_lease(renewed=5)))
     assert (n1(memory, 25).silent_seconds, n1(memory, 25).quiet_seconds) == (25, 9)
+    assert n1(memory, 25).renewed_seconds == 25
 
 
 def test_an_order_counts_from_the_first_list_that_shows_it_to_the_last() -> None:

@@ -77,7 +77,15 @@ def heard_by(case: "Case", time: SafeTime) -> Heard:
         )
         for one in agents.by_node.values()
     )
-    return enough_heard(witnesses, time.seconds)
+    return enough_heard(witnesses, time.seconds, _answered_seconds(agents.by_node.get(case.order.node)))
+
+
+def _answered_seconds(agent: AgentSeen | None) -> float:
+    """So long ago the API server last answered it: of its newest renewals it may have had no answer any more."""
+    if agent is None or agent.report is None:
+        return 0.0
+    pace, lost = agent.report.pace, agent.report.sequence - agent.report.answered
+    return agent.renewed_seconds + lost * (pace.interval_seconds + pace.request_seconds)
 
 
 def is_silent(case: "Case", agent: AgentSeen) -> bool:

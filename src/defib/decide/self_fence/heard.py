@@ -33,18 +33,27 @@ class Heard(msgspec.Struct, frozen=True):
         return f"{self.heard} of {self.domains} failure domains are heard"
 
 
-def enough_heard(witnesses: Iterable[Witness], safe_seconds: float) -> Heard:
-    """Of all known agents, also those of nodes that are long dead, and the one that is meant."""
+def enough_heard(witnesses: Iterable[Witness], safe_seconds: float, answered_seconds: float = 0.0) -> Heard:
+    """Of all known agents, also those of nodes that are long dead, and the one that is meant.
+
+    `answered_seconds`: so long ago the API server last answered the one that is meant. Since then it has read no list.
+    """
     known = tuple(witnesses)
     requests = 2 * peers_every(len(known))
     domains: dict[str, list[bool]] = {}
     for witness in known:
-        domains.setdefault(witness.domain, []).append(is_heard(witness, safe_seconds, requests))
+        was_listed = is_listed(witness, requests, answered_seconds)
+        domains.setdefault(witness.domain, []).append(was_listed and is_heard(witness, safe_seconds))
     return Heard(len(domains), sum(2 * sum(heard) >= len(heard) for heard in domains.values()))
 
 
-def is_heard(witness: Witness, safe_seconds: float, requests: int) -> bool:
-    """One that its peers may not have listed yet, within so many requests, is known and not heard: they do not ask it."""
+def is_listed(witness: Witness, requests: int, answered_seconds: float) -> bool:
+    """One that the node may not have listed, within so many requests, is known and not heard: it was not asked."""
+    report = witness.report
+    return report is not None and witness.known_seconds >= answered_seconds + requests * report.pace.interval_seconds
+
+
+def is_heard(witness: Witness, safe_seconds: float) -> bool:
     report = witness.report
     return (
         report is not None
@@ -52,5 +61,4 @@ def is_heard(witness: Witness, safe_seconds: float, requests: int) -> bool:
         and witness.silent_seconds <= report.pace.recent_seconds
         and report.answered >= report.sequence - 1
         and report.steady_seconds >= safe_seconds
-        and witness.known_seconds >= requests * report.pace.interval_seconds
     )

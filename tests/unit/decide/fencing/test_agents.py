@@ -17,7 +17,7 @@ from defib.model.cluster import Cluster
 from defib.model.incident import Grade, Phase, Proof
 from defib.model.node import Condition, Node, NodeInfo, NodeStatus
 from defib.model.power import AGENT, PowerPath
-from defib.model.self_fence import Order, Report
+from defib.model.self_fence import PEERS_EVERY, Order, Report
 from defib.model.self_fencing import NEVER_REBOOTED
 from tests.builders import SECOND, T0, a_node
 from tests.unit.decide.fencing.cases import (
@@ -122,6 +122,15 @@ def test_it_is_not_while_anything_of_that_is_missing(
     agent: AgentSeen | None, around: dict[str, AgentSeen] | None
 ) -> None:
     assert dying(agent, around).proof is None
+
+
+def test_nor_while_it_may_not_know_those_who_are_heard() -> None:
+    """It read no list since the API server last answered it, so it lives by the word of those whom it knew then."""
+    pace = BOOTED.pace
+    listed = 2 * PEERS_EVERY * pace.interval_seconds
+    for renewed, lost, knows in ((9999 - listed, 0, True), (9999 - listed + 1, 0, False), (9999 - listed, 1, False)):
+        report = msgspec.structs.replace(BOOTED, answered=BOOTED.sequence - lost)
+        assert (dying(an_agent(report, renewed_seconds=renewed)).proof is not None) is knows
 
 
 def test_nor_while_its_kubelet_is_heard() -> None:

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from defib.decide.self_fence.heard import Witness, enough_heard, is_heard
+from defib.decide.self_fence.heard import Witness, enough_heard, is_heard, is_listed
 from defib.decide.self_fence.safe_time import safe_time
 from defib.model.meta import Meta
 from defib.model.node import Lease
@@ -76,13 +76,24 @@ def test_whoever_gives_up_later_is_heard_for_longer() -> None:
         (witness("east", silent=13.1), False),
         (witness("east", answered=78), False),  # its renewals arrive, our answers do not
         (witness("east", steady_seconds=SAFE - 1), False),  # it may have said that it is cut off
-        (witness("east", known=399), False),  # its peers may not know it yet
         (witness("east", pace=msgspec.structs.replace(PACE, failures=2)), False),
         (Witness(domain="east", report=None, silent_seconds=0, known_seconds=9999), False),
     ],
 )
 def test_an_agent_is_heard_when_it_cannot_have_said_that_it_is_cut_off(who: Witness, heard: bool) -> None:
-    assert is_heard(who, SAFE, requests=80) is heard
+    assert is_heard(who, SAFE) is heard
+
+
+@pytest.mark.parametrize(
+    ("known", "answered", "listed"), [(400, 0, True), (399, 0, False), (400, 1, False), (9999, 9599, True)]
+)
+def test_a_node_knows_an_agent_that_was_there_when_the_api_server_last_answered_it(
+    known: float, answered: float, listed: bool
+) -> None:
+    """Whoever is cut off reads no list: it would not ask those who came later, and lives by the word of the others."""
+    who = witness("east", known=known)
+    assert is_listed(who, requests=80, answered_seconds=answered) is listed
+    assert enough_heard([who], SAFE, answered).enough is listed
 
 
 def test_where_there_are_many_agents_one_is_known_to_its_peers_later() -> None:
@@ -105,7 +116,7 @@ def test_the_more_agents_the_less_often_each_lists_them(agents: int, requests: i
 def test_an_agent_that_reads_between_two_renewals_is_heard_all_the_time(pace: Pace) -> None:
     """And not so long that it could call itself cut off: what was given up arrives up to two request timeouts late."""
     longest = 2 * pace.interval_seconds + pace.request_seconds
-    assert is_heard(witness("east", silent=longest, pace=pace), SAFE, requests=80)
+    assert is_heard(witness("east", silent=longest, pace=pace), SAFE)
     assert pace.interval_seconds + 2 * pace.request_seconds + pace.recent_seconds <= pace.fresh_seconds
 
 
