@@ -130,7 +130,7 @@ class World:
         self._on_the_way = [one for one in self._on_the_way if one[0] > self.now]
         if self.ordered_at is None or self.now < self.ordered_at + self.safe_seconds:
             return
-        if enough_heard([self._witness(node) for node in self.agents], self.safe_seconds).enough:
+        if enough_heard([self._witness(node) for node in self.agents], self.safe_seconds, 0).enough:
             self.was_counted_as_dead = True
             assert not self.agents[self.doomed].is_alive(self.now), "it was counted as dead, and lives"
 

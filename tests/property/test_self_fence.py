@@ -56,7 +56,7 @@ def test_in_no_standing_network_of_five_nodes_an_agent_lives_that_is_counted_as_
             for peer, heard in zip(peers, (False, *reach), strict=True)
         ]
         lives = judge(sight, PACE).reason in LIVES_WITHOUT_WORD
-        is_counted = enough_heard(witnesses, 30).enough
+        is_counted = enough_heard(witnesses, 30, 0).enough
         assert not (lives and is_counted), (split, reach, talks)
         lived, counted = lived + lives, counted + is_counted
     assert counted, "the operator never believed anything: the claim would be empty"

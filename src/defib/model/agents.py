@@ -21,7 +21,7 @@ class AgentSeen(msgspec.Struct, frozen=True, kw_only=True):
     known_seconds: float  # since its Lease was made
     silent_seconds: float  # at most, since its newest renewal; infinite until one was seen
     quiet_seconds: float  # at least, since its newest renewal
-    renewed_seconds: float = 0.0  # since its newest renewal; where none was seen, as it says itself
+    renewed_seconds: float  # since its newest renewal; where none was seen, as it says itself
     ordered_seconds: float = 0.0  # at least, for which this order has stood without a break
     lived_seconds: float = 0.0  # at least, from when the order stood to its newest renewal
 

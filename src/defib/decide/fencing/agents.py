@@ -7,6 +7,7 @@
 What is heard of agents is a list from a moment ago, so every condition holds for what is certain, and not for what is likely.
 """
 
+import math
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -83,7 +84,7 @@ def heard_by(case: "Case", time: SafeTime) -> Heard:
 def _answered_seconds(agent: AgentSeen | None) -> float:
     """So long ago the API server last answered it: of its newest renewals it may have had no answer any more."""
     if agent is None or agent.report is None:
-        return 0.0
+        return math.inf  # nobody can say whom it knows
     pace, lost = agent.report.pace, agent.report.sequence - agent.report.answered
     return agent.renewed_seconds + lost * (pace.interval_seconds + pace.request_seconds)
 

@@ -96,7 +96,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def begins_anew(self) -> bool:
-        """Its time does. What is done before that is written down was done before this phase, and would not count."""
+        """Its time does. What is read before that is written down was read before this phase, and would not count."""
         # It may have been written by a leader whose clock is far ahead of ours.
         is_ahead = self.status.since is not None and self.status.since > self.cluster.now + CLOCKS_DIFFER
         return is_ahead or (self.was_held_back and not self.is_held_back)

@@ -33,7 +33,7 @@ class Heard(msgspec.Struct, frozen=True):
         return f"{self.heard} of {self.domains} failure domains are heard"
 
 
-def enough_heard(witnesses: Iterable[Witness], safe_seconds: float, answered_seconds: float = 0.0) -> Heard:
+def enough_heard(witnesses: Iterable[Witness], safe_seconds: float, answered_seconds: float) -> Heard:
     """Of all known agents, also those of nodes that are long dead, and the one that is meant.
 
     `answered_seconds`: so long ago the API server last answered the one that is meant. Since then it has read no list.

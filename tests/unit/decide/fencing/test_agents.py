@@ -54,6 +54,7 @@ def an_agent(report: Report | None = BOOTED, **changes: Any) -> AgentSeen:
         "known_seconds": 9999,
         "silent_seconds": 90.0,
         "quiet_seconds": 90.0,
+        "renewed_seconds": 90.0,
         "ordered_seconds": SAFE,
     }
     return AgentSeen(report=report, **(usual | changes))

@@ -365,7 +365,7 @@ def test_time_that_was_held_back_begins_anew() -> None:
 
 
 def test_nothing_is_told_to_a_machine_before_its_time_has_begun_anew() -> None:
-    """It would have been sent before the phase began, and would be sent once more."""
+    """One write of the incident at a time; and what is read of the machine must count for this phase."""
     held = incident(Phase.POWERING_OFF, reason="SelfDoubt", message="too much is silent at once")
     found = plan(held, at=10)
     assert written(found)["since"] == msgspec.to_builtins(after(10))

@@ -99,10 +99,10 @@ def test_a_node_knows_an_agent_that_was_there_when_the_api_server_last_answered_
 def test_where_there_are_many_agents_one_is_known_to_its_peers_later() -> None:
     """They read the list of all less often, and an agent that they do not know is not asked."""
     new = witness("east", known=2 * PEERS_EVERY * PACE.interval_seconds)
-    assert enough_heard([new] * 300, SAFE).enough
-    assert not enough_heard([new] * 1000, SAFE).enough
+    assert enough_heard([new] * 300, SAFE, 0).enough
+    assert not enough_heard([new] * 1000, SAFE, 0).enough
     old = witness("east", known=2 * PEERS_EVERY_MAX * PACE.interval_seconds)
-    assert enough_heard([old] * 1000, SAFE).enough
+    assert enough_heard([old] * 1000, SAFE, 0).enough
 
 
 @pytest.mark.parametrize(
@@ -138,11 +138,11 @@ def test_at_least_half_of_the_domains_must_be_heard(silent: tuple[str, ...], eno
         if is_silent:
             left.remove(domain)
         agents.append(witness(domain, silent=99 if is_silent else 1))
-    assert enough_heard(agents, SAFE).enough is enough
+    assert enough_heard(agents, SAFE, 0).enough is enough
 
 
 def test_without_agents_nobody_is_heard() -> None:
-    heard = enough_heard([], SAFE)
+    heard = enough_heard([], SAFE, 0)
     assert not heard.enough
     assert str(heard) == "0 of 0 failure domains are heard"
 
