@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from defib.decide.self_fence.heard import Witness, enough_heard
-from defib.decide.self_fence.memory import Memory, Place, ask_again, conclude, was_answered
+from defib.decide.self_fence.heard import Meant, Witness, enough_heard
+from defib.decide.self_fence.memory import Memory, Place, ask_again, conclude, list_anew, was_answered, was_told
 from defib.decide.self_fence.safe_time import safe_time
 from defib.decide.self_fence.verdict import Peer, Round, Says
 from defib.model.self_fence import Pace, Report
@@ -22,10 +22,14 @@ Link = tuple[str, str]  # from, to
 class Agent(msgspec.Struct):
     """One node and its agent. It is dead when its watchdog was not fed for too long."""
 
-    peer: Peer
+    place: Place
     memory: Memory = Memory()
     fed_at: int = 0
     permit: float = 0.0
+
+    @property
+    def peer(self) -> Peer:
+        return self.place.me
 
     def is_alive(self, now: int) -> bool:
         return now <= self.fed_at + WATCHDOG_SECONDS
@@ -46,6 +50,7 @@ class Agent(msgspec.Struct):
             sequence=self.memory.sequence,
             answered=self.memory.answered,
             steady_seconds=self.memory.steady_seconds(now),
+            known=self.place.known(),
         )
 
 
@@ -53,14 +58,16 @@ class World:
     """`doomed` is ordered to die when `order` is called. All other agents have no order."""
 
     def __init__(self, domains: Mapping[str, str], doomed: str) -> None:
-        self.agents = {node: Agent(Peer(node, domain)) for node, domain in domains.items()}
+        peers = [Peer(node, domain) for node, domain in domains.items()]
+        self.agents = {peer.node: Agent(Place(me=peer)) for peer in peers}
         self.doomed = doomed
         self.ordered_at: int | None = None
         self.now = 0
         self._down: frozenset[Link] = frozenset()
         self._late = 0
         self._on_the_way: list[tuple[int, str, Report]] = []
-        self._seen: dict[str, tuple[int, Report]] = {}
+        self._seen: dict[str, tuple[int, Report]] = {}  # by whose Lease is there
+        self._made: dict[str, int] = {}
         self.was_counted_as_dead = False
 
     def pass_seconds(self, seconds: int, down: frozenset[Link], late: int = 0) -> None:
@@ -75,6 +82,12 @@ class World:
 
     def order(self) -> None:
         self.ordered_at = self.now
+
+    def delete_lease(self, node: str | None) -> None:
+        """By somebody who has no business there. An agent that renews makes it anew, and is new to all others then."""
+        if node is not None:
+            self._seen.pop(node, None)
+            self._made[node] = self.now
 
     @property
     def safe_seconds(self) -> float:
@@ -96,20 +109,28 @@ class World:
                 agent.memory = was_answered(
                     agent.memory, PACE, asked_at=self.now, now=self.now, has_order=self._has_order(node)
                 )
-        place = Place(agent.peer, tuple(other.peer for other in self.agents.values() if other is not agent))
-        verdict, agent.memory = conclude(agent.memory, PACE, self.now, place, None)
+                self._learn(agent)
+        verdict, agent.memory = conclude(agent.memory, PACE, self.now, agent.place, None)
         if verdict.ask:
-            verdict, agent.memory = conclude(agent.memory, PACE, self.now, place, self._asked_by(agent))
+            verdict, agent.memory = conclude(agent.memory, PACE, self.now, agent.place, self._asked_by(agent))
         agent.permit = verdict.until
         if verdict.feed and self.now < agent.permit:
             agent.fed_at = self.now
+
+    def _learn(self, agent: Agent) -> None:
+        """Whoever reads lists all, each time: so that who is known changes as often as it can."""
+        if agent.memory.renews:
+            agent.place = was_told(agent.place)
+        else:
+            there = [self.agents[node].peer for node in self._seen]
+            agent.place = list_anew(agent.place, tuple(peer for peer in there if peer != agent.peer))
 
     def _asked_by(self, agent: Agent) -> Round:
         me = agent.peer.node
         words = {
             node: said
-            for node, other in self.agents.items()
-            if node != me
+            for node in (peer.node for peer in agent.place.peers or ())
+            if (other := self.agents[node])
             and other.is_alive(self.now)
             and self._passes(me, node, me)
             and (said := self._said_by(other, me)) is not None
@@ -130,11 +151,12 @@ class World:
         self._on_the_way = [one for one in self._on_the_way if one[0] > self.now]
         if self.ordered_at is None or self.now < self.ordered_at + self.safe_seconds:
             return
-        if enough_heard([self._witness(node) for node in self.agents], self.safe_seconds, 0).enough:
+        meant = Meant(known=self._seen[self.doomed][1].known, safe_seconds=self.safe_seconds, answered_seconds=0)
+        if enough_heard([self._witness(node) for node in self._seen], meant).enough:
             self.was_counted_as_dead = True
             assert not self.agents[self.doomed].is_alive(self.now), "it was counted as dead, and lives"
 
     def _witness(self, node: str) -> Witness:
-        seen, report = self._seen.get(node, (0, None))
-        domain = self.agents[node].peer.domain
-        return Witness(domain=domain, report=report, silent_seconds=self.now - seen, known_seconds=LONG_AGO)
+        seen, report = self._seen[node]
+        known = self.now - self._made[node] if node in self._made else LONG_AGO
+        return Witness(domain=report.domain, report=report, silent_seconds=self.now - seen, known_seconds=known)

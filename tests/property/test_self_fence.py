@@ -4,6 +4,7 @@ Agents that have no word live only if more than half of the domains are cut off;
 least half of them are heard. Both are tried here: all networks of five nodes as they stand, and some as they change.
 """
 
+from collections import Counter
 from itertools import product
 
 import msgspec
@@ -11,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from defib.decide.self_fence.heard import Witness, enough_heard
+from defib.decide.self_fence.heard import Meant, Witness, enough_heard
+from defib.decide.self_fence.memory import Place
 from defib.decide.self_fence.verdict import Peer, Reason, Round, Says, Sight, judge
 from defib.model.self_fence import Report
 from tests.property.self_fence_model import API, LONG_AGO, PACE, Agent, Link, World
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
-SPLITS = ("aaaaa", "aaabb", "aabbb", "abbbb", "aabbc", "abbcc", "abbbc")
+SPLITS = ("abccc", "aaaaa", "aaabb", "aabbb", "abbbb", "aabbc", "abbcc", "abbbc")
 LIVES_WITHOUT_WORD = (Reason.RELAYED, Reason.NOBODY_REACHES)
 
 
@@ -29,7 +31,8 @@ def worlds(split: str) -> World:
 def test_in_no_standing_network_of_five_nodes_an_agent_lives_that_is_counted_as_dead(split: str) -> None:
     """`reach`: which nodes have both directions to the API server. Those with one only are as good as cut off to both halves."""
     peers = tuple(Peer(node, domain) for node, domain in zip(NODES, split, strict=True))
-    reports = {peer.node: Agent(peer) for peer in peers}
+    reports = {peer.node: Agent(Place(me=peer)) for peer in peers}
+    meant = Meant(known=Counter(split), safe_seconds=30, answered_seconds=0)
     lived = counted = 0
     for reach, talks in product(product((False, True), repeat=4), product((False, True), repeat=4)):
         words = {
@@ -56,7 +59,7 @@ def test_in_no_standing_network_of_five_nodes_an_agent_lives_that_is_counted_as_
             for peer, heard in zip(peers, (False, *reach), strict=True)
         ]
         lives = judge(sight, PACE).reason in LIVES_WITHOUT_WORD
-        is_counted = enough_heard(witnesses, 30, 0).enough
+        is_counted = enough_heard(witnesses, meant).enough
         assert not (lives and is_counted), (split, reach, talks)
         lived, counted = lived + lives, counted + is_counted
     assert counted, "the operator never believed anything: the claim would be empty"
@@ -80,8 +83,10 @@ CUTS = st.one_of(
     st.frozensets(st.sampled_from(NODES)).map(lambda nodes: frozenset((API, node) for node in nodes)),
 )
 LATE = st.sampled_from([0, 0, 0, 1])  # less than two request timeouts: what is later was dropped by the kernel
-TIMES = st.lists(st.tuples(st.integers(1, 45), CUTS, LATE), min_size=1, max_size=5)
-Times = list[tuple[int, frozenset[Link], int]]
+# Whose Lease somebody deletes. That of the node that is meant takes its order along, and then nobody counts it as dead.
+DELETED = st.sampled_from([None, None, *NODES[1:]])
+TIMES = st.lists(st.tuples(st.integers(1, 45), CUTS, LATE, DELETED), min_size=1, max_size=5)
+Times = list[tuple[int, frozenset[Link], int, str | None]]
 
 
 @pytest.mark.timeout(120)
@@ -90,13 +95,44 @@ Times = list[tuple[int, frozenset[Link], int]]
 def test_on_no_changing_network_a_node_lives_that_is_counted_as_dead(split: str, before: Times, after: Times) -> None:
     world = worlds(split)
     world.pass_seconds(60, frozenset())
-    for seconds, down, late in before:
+    for seconds, down, late, deleted in before:
+        world.delete_lease(deleted)
         world.pass_seconds(seconds, down, late)
     world.order()
-    for seconds, down, late in after:
+    for seconds, down, late, deleted in after:
+        world.delete_lease(deleted)
         world.pass_seconds(seconds, down, late)  # the operator looks in each second, and the world asserts
     world.pass_seconds(40, frozenset())
     assert world.ordered_at is not None
+
+
+def test_a_lease_that_is_deleted_meanwhile_does_not_make_a_minority_enough() -> None:
+    """Two of three domains are cut off and tell each other so; the Lease of the other one of them is gone."""
+    world = worlds("abccc")
+    world.pass_seconds(60, frozenset())
+    world.order()
+    side = {"n1", "n2"}
+    cut = frozenset(link for link in LINKS if (link[0] in side) != (link[1] in side))
+    world.pass_seconds(5, cut)
+    world.delete_lease("n2")
+    world.pass_seconds(3 * int(world.safe_seconds), cut)
+    assert world.agents["n1"].is_alive(world.now)
+    assert not world.was_counted_as_dead
+
+
+@pytest.mark.parametrize("seconds", range(1, 9))
+def test_an_agent_that_comes_just_before_a_cut_is_counted_by_both_sides_or_by_none(seconds: int) -> None:
+    """The node may have listed it and not have reported that any more: then nobody but the node itself knows of a third domain."""
+    world = worlds("abccc")
+    world.pass_seconds(60, frozenset())
+    world.delete_lease("n2")
+    world.pass_seconds(10, frozenset(link for link in LINKS if set(link) == {"n2", API}))
+    world.pass_seconds(seconds, frozenset())
+    world.order()
+    side = {"n1", "n2"}
+    cut = frozenset(link for link in LINKS if (link[0] in side) != (link[1] in side))
+    world.pass_seconds(3 * int(world.safe_seconds), cut)  # the operator looks in each second, and the world asserts
+    assert world.agents["n1"].is_alive(world.now) is not world.was_counted_as_dead
 
 
 @pytest.mark.parametrize("split", SPLITS)

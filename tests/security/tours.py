@@ -267,7 +267,8 @@ async def an_agent(stage: PowerStage, node: str) -> None:
     while True:
         if stage.machines[node].is_on and (there := stage.one("nodes", node)):
             boot = there["status"]["nodeInfo"]["bootID"]
-            await leases.renew(msgspec.structs.replace(REPORTED, domain=node, boot_id=boot))
+            changes = {"domain": node, "boot_id": boot, "known": dict.fromkeys(NODE_NAMES, 1)}
+            await leases.renew(msgspec.structs.replace(REPORTED, **changes))
         await asyncio.sleep(REPORTED.pace.interval_seconds)
 
 

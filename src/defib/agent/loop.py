@@ -19,7 +19,7 @@ from defib.agent.lease import Leases, Neighbour, Site, neighbours
 from defib.agent.settings import AgentSettings, feed_seconds
 from defib.agent.watchdog import NoWatchdog, Watchdog
 from defib.clock import Clock
-from defib.decide.self_fence.memory import Memory, Place, ask_again, conclude, was_answered
+from defib.decide.self_fence.memory import Memory, Place, ask_again, conclude, list_anew, was_answered, was_told
 from defib.decide.self_fence.verdict import Peer, Reason, Round, Verdict
 from defib.kube.errors import KubeError
 from defib.model.node import Lease
@@ -48,9 +48,8 @@ class Agent:
         self._means = means
         self._memory = Memory()
         self._neighbours: tuple[Neighbour, ...] = ()
-        self._place = Place(Peer(settings.node, site.domain))
+        self._place = Place(me=Peer(settings.node, site.domain))
         self._round: Round | None = None  # the last one, for as long as the API server does not answer us
-        self._has_list = False
         self._list_at = 0  # the number of the request from which on the list is due
         self._watchdog: Watchdog | None = None
         self._permit_until = -math.inf
@@ -111,6 +110,8 @@ class Agent:
         order = read_order(lease) if lease else None
         has_order = order is not None and order.boot_id == self._means.asking.boot_id
         self._memory = was_answered(self._memory, pace, asked_at=began, now=self._now(), has_order=has_order)
+        if self._memory.renews:
+            self._place = was_told(self._place)
         return True
 
     async def _ask(self, *, is_stopping: bool) -> Lease | None:
@@ -118,7 +119,7 @@ class Agent:
         leases, report = self._means.leases, self._report(is_stopping=is_stopping)
         if self._memory.renews or is_stopping:
             return await leases.renew(report)
-        if self._has_list and self._memory.sequence < self._list_at:
+        if self._place.peers is not None and self._memory.sequence < self._list_at:
             return await leases.read(report)
         # A list that fails is not tried again at once: it may be what the API server suffers from.
         self._list_at = self._memory.sequence + peers_every(len(self._neighbours)) // 2
@@ -128,10 +129,10 @@ class Agent:
         me, pace = self._settings.node, self._settings.pace
         every = peers_every(len(leases))
         # All agents may have started at once, and must not list at once for ever.
-        self._list_at = self._memory.sequence + (every if self._has_list else 1 + crc32(me.encode()) % every)
+        is_first = self._place.peers is None
+        self._list_at = self._memory.sequence + (1 + crc32(me.encode()) % every if is_first else every)
         self._neighbours = neighbours(leases, me)
-        self._place = Place(self._place.me, tuple(neighbour.peer for neighbour in self._neighbours))
-        self._has_list = True
+        self._place = list_anew(self._place, tuple(neighbour.peer for neighbour in self._neighbours))
         if at_once(len(leases), pace) == AT_ONCE_MAX:
             log.warning("too many peers for the time", peers=len(leases), advice="choose a longer --peer-time")
         return next((lease for lease in leases if lease.name == lease_name(me)), None)
@@ -154,11 +155,12 @@ class Agent:
             sequence=self._memory.sequence,
             answered=self._memory.answered,
             steady_seconds=round(self._memory.steady_seconds(self._now()), 1),
+            known=self._place.known(),
         )
 
     def _arm_when_ready(self) -> None:
         """An order that stands there already is obeyed as well: armed, and never fed."""
-        if self._watchdog is None and (self._has_list or self._memory.is_ordered):
+        if self._watchdog is None and (self._place.peers is not None or self._memory.is_ordered):
             self._watchdog = self._means.arm()
             log.info("the watchdog is armed", kind=self._watchdog.kind, seconds=self._watchdog.seconds)
 

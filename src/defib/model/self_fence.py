@@ -4,6 +4,7 @@ The agent renews the Lease and says in an annotation how it really works; the op
 of the node is meant to die. The API server puts both in one order: whoever writes second has seen what the first wrote.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import msgspec
@@ -57,7 +58,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How an agent really works. `sequence` counts what it asked of the API server, `answered` is the last with an answer.
 
     The two differ by more than one where renewals arrive and answers do not: links can be one-way. `steady_seconds` is for
-    how long the agent could not have told anybody that it is cut off. What is not `armed` does not die by itself.
+    how long the agent could not have told anybody that it is cut off. What is not `armed` does not die by itself. `known` is how
+    many agents of each failure domain it knows, itself among them: by their word it may live when it is cut off.
     """
 
     pace: Pace
@@ -74,6 +76,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     sequence: int
     answered: int
     steady_seconds: float
+    known: Mapping[str, Annotated[int, msgspec.Meta(gt=0)]]
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

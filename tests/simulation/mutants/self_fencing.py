@@ -1,6 +1,7 @@
 """Guards of nodes that take themselves down: in their agents, and in whoever counts them as dead."""
 
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -8,7 +9,7 @@ import msgspec
 
 from defib.decide.fencing.agents import ordered, safe_time_of
 from defib.decide.fencing.case import Case
-from defib.decide.self_fence.heard import Heard
+from defib.decide.self_fence.heard import Heard, Meant, Witness
 from defib.decide.self_fence.memory import Memory
 from defib.decide.self_fence.verdict import Reason, Says, Sight, Verdict
 from defib.model.agents import AgentSeen
@@ -82,6 +83,15 @@ def _whoever_is_meant(good: Callable[..., Awaitable[Lease]]) -> Any:
     return renew
 
 
+def _whose_lease_is_there(good: Callable[..., Heard]) -> Any:
+    def enough_heard(witnesses: Iterable[Witness], meant: Meant) -> Heard:
+        there = tuple(witnesses)
+        known = Counter(witness.domain for witness in there)
+        return good(there, msgspec.structs.replace(meant, known=known))
+
+    return enough_heard
+
+
 def _patient(good: Callable[[Sight, Pace], Verdict]) -> Any:
     def judge(sight: Sight, pace: Pace) -> Verdict:
         verdict = good(sight, pace)
@@ -128,6 +138,13 @@ SELF_FENCING = tuple(
             broken="a silent node is counted as dead however few agents are heard",
             needs=lambda day: _is_sound(day) and day.has("network: is split off with most zones"),
             swaps=(Swap("defib.decide.self_fence.heard:enough_heard", always(Heard(1, 1))),),
+        ),
+        Mutant(
+            name="deleted Leases forgotten",
+            invariant="I1",
+            broken="only agents whose Lease is still there count, and not all that the silent node knows",
+            needs=lambda day: _is_sound(day) and day.has("lease: is deleted") and day.has("network"),
+            swaps=(Swap("defib.decide.self_fence.heard:enough_heard", _whose_lease_is_there),),
         ),
         Mutant(
             name="watchdog not waited for",

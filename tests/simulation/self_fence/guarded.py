@@ -152,6 +152,7 @@ def _known(node: HollowNode, domain: str, clock: VirtualClock, guarding: Guardin
         sequence=1,
         answered=0,
         steady_seconds=0.0,
+        known={domain: 1},
     )
     meta = {
         "name": lease_name(node.name),

@@ -188,6 +188,38 @@ def test_the_list_of_peers_is_read_again_and_again_instead_of_the_own_lease() ->
     play(scenario)
 
 
+def test_a_report_to_rely_on_says_whom_the_node_knows() -> None:
+    async def scenario(room: Room) -> None:
+        room.a_silent_peer()
+        room.start()
+        while not (room.server.store.get(str(LEASES), f"{HOME}/{REF.name}") and room.report().armed):
+            await seconds(1)
+        assert room.report().known == {"east": 1, "unknown n2": 1}
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(("renewals", "lives"), [(0, False), (1, True)])
+def test_a_new_list_counts_alone_only_after_it_was_reported(renewals: int, lives: bool) -> None:
+    """The other agent is gone, so that the node is alone and outlives its API server. Does the operator know that it is?"""
+
+    async def scenario(room: Room) -> None:
+        room.a_silent_peer()
+        room.start()
+        await seconds(30)
+        other = await room.admin.get(LEASES.at(lease_name("n2"), HOME))
+        await room.admin.delete(LEASES.at(other.name, HOME), Deletion(uid=other.uid))
+        while asked_by(room).count("list") < 2:
+            await seconds(1)
+        await seconds(renewals * PACE.interval_seconds)
+        assert room.report().known == ({"east": 1} if renewals else {"east": 1, "unknown n2": 1})
+        room.fault(Hang())
+        await seconds(300)
+        assert (room.watchdog.fed[-1] > room.clock.monotonic() - room.watchdog.seconds) is lives
+
+    play(scenario)
+
+
 @pytest.mark.parametrize(
     ("lost", "then"),
     [

@@ -7,17 +7,17 @@
 What is heard of agents is a list from a moment ago, so every condition holds for what is certain, and not for what is likely.
 """
 
-import math
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from defib.decide.self_fence.heard import Heard, Witness, enough_heard
+from defib.decide.self_fence.heard import Heard, Meant, Witness, enough_heard
 from defib.decide.self_fence.safe_time import safe_time
 from defib.model.agents import AgentSeen, DistrustNode, HearAgents
 from defib.model.cluster import Cluster
 from defib.model.incident import Grade, NodeIncident, Phase, Proof, SafeTime
 from defib.model.power import AGENT
+from defib.model.self_fence import Report
 from defib.model.self_fencing import NEVER_REBOOTED
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ def safe_time_of(case: "Case") -> SafeTime | None:
 
 
 def heard_by(case: "Case", time: SafeTime) -> Heard:
-    agents = case.cluster.agents
-    if agents is None:
-        return NOBODY_HEARD
+    agents, agent = case.cluster.agents, agent_of(case)
+    if agents is None or agent is None or agent.report is None:
+        return NOBODY_HEARD  # nobody can say whom it knows
     witnesses = (
         Witness(
             domain=one.domain,
@@ -78,15 +78,16 @@ def heard_by(case: "Case", time: SafeTime) -> Heard:
         )
         for one in agents.by_node.values()
     )
-    return enough_heard(witnesses, time.seconds, _answered_seconds(agents.by_node.get(case.order.node)))
+    answered_seconds = agent.renewed_seconds + _lost_seconds(agent.report)
+    return enough_heard(
+        witnesses, Meant(known=agent.report.known, safe_seconds=time.seconds, answered_seconds=answered_seconds)
+    )
 
 
-def _answered_seconds(agent: AgentSeen | None) -> float:
-    """So long ago the API server last answered it: of its newest renewals it may have had no answer any more."""
-    if agent is None or agent.report is None:
-        return math.inf  # nobody can say whom it knows
-    pace, lost = agent.report.pace, agent.report.sequence - agent.report.answered
-    return agent.renewed_seconds + lost * (pace.interval_seconds + pace.request_seconds)
+def _lost_seconds(report: Report) -> float:
+    """Of its newest renewals it may have had no answer any more."""
+    lost = report.sequence - report.answered
+    return lost * (report.pace.interval_seconds + report.pace.request_seconds)
 
 
 def is_silent(case: "Case", agent: AgentSeen) -> bool:

@@ -2,10 +2,12 @@
 
 An agent is heard when it could not have told anybody, since the safe time began, that it is cut off: its newest renewal is
 recent, the request before that was answered, and it has been steady for as long as the safe time. The agent that is
-meant lives on without word only if more than half of the domains are cut off, so it does not if half of them are heard.
+meant lives on without word only if more than half of the domains that it knows are cut off, so it does not if half of those
+are heard. Which it knows, it has reported: whoever deletes the Lease of another agent meanwhile does not change that.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -33,18 +35,26 @@ class Heard(msgspec.Struct, frozen=True):
         return f"{self.heard} of {self.domains} failure domains are heard"
 
 
-def enough_heard(witnesses: Iterable[Witness], safe_seconds: float, answered_seconds: float) -> Heard:
-    """Of all known agents, also those of nodes that are long dead, and the one that is meant.
+class Meant(msgspec.Struct, frozen=True, kw_only=True):
+    """The one that is to be counted as dead: how many agents of each domain it knows, also those that are long gone, and itself.
 
-    `answered_seconds`: so long ago the API server last answered the one that is meant. Since then it has read no list.
+    `answered_seconds`: so long ago the API server last answered it. Since then it has read no list.
     """
-    known = tuple(witnesses)
-    requests = 2 * peers_every(len(known))
-    domains: dict[str, list[bool]] = {}
-    for witness in known:
-        was_listed = is_listed(witness, requests, answered_seconds)
-        domains.setdefault(witness.domain, []).append(was_listed and is_heard(witness, safe_seconds))
-    return Heard(len(domains), sum(2 * sum(heard) >= len(heard) for heard in domains.values()))
+
+    known: Mapping[str, int]
+    safe_seconds: float
+    answered_seconds: float
+
+
+def enough_heard(witnesses: Iterable[Witness], meant: Meant) -> Heard:
+    all_of_them = tuple(witnesses)
+    requests = 2 * peers_every(max(len(all_of_them), sum(meant.known.values())))
+    heard = Counter(
+        witness.domain
+        for witness in all_of_them
+        if is_listed(witness, requests, meant.answered_seconds) and is_heard(witness, meant.safe_seconds)
+    )
+    return Heard(len(meant.known), sum(2 * heard[domain] >= agents for domain, agents in meant.known.items()))
 
 
 def is_listed(witness: Witness, requests: int, answered_seconds: float) -> bool:

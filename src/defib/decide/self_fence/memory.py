@@ -1,6 +1,7 @@
 """What an agent keeps of its talk with the API server. Times are of its own monotonic clock."""
 
 import math
+from collections import Counter
 
 import msgspec
 
@@ -58,11 +59,28 @@ def was_answered(memory: Memory, pace: Pace, *, asked_at: float, now: float, has
     )
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Who we are, and who else is known."""
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Who we are, and who else is known: nobody can be, before the first list.
+
+    `former` is whom we knew before, until we know that the operator knows of the new ones: it may go by either.
+    """
 
     me: Peer
-    peers: tuple[Peer, ...] = ()
+    peers: tuple[Peer, ...] | None = None
+    former: tuple[Peer, ...] | None = None
+
+    def known(self) -> dict[str, int]:
+        """As it is reported: how many agents of each domain."""
+        return dict(Counter(peer.domain for peer in (self.me, *(self.peers or ()))))
+
+
+def list_anew(place: Place, peers: tuple[Peer, ...]) -> Place:
+    return Place(me=place.me, peers=peers, former=place.peers if place.former is None else place.former)
+
+
+def was_told(place: Place) -> Place:
+    """A renewal was answered, so whoever reads our report reads of the newest list."""
+    return Place(me=place.me, peers=place.peers)
 
 
 def conclude(memory: Memory, pace: Pace, now: float, place: Place, asked: Round | None) -> tuple[Verdict, Memory]:
@@ -73,7 +91,8 @@ def conclude(memory: Memory, pace: Pace, now: float, place: Place, asked: Round 
         word_at=memory.word_at,
         is_ordered=memory.is_ordered,
         me=place.me,
-        peers=place.peers,
+        peers=place.peers or (),
+        former=place.former,
         round=asked,
     )
     verdict = judge(sight, pace)

@@ -5,7 +5,7 @@ question for it began, and never longer. So whatever hangs, feeding ends by itse
 that moment is obeyed at the latest then.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -34,7 +34,10 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
-    """All that an agent goes by. `word_at`: when the question began whose answer was the last to let it live."""
+    """All that an agent goes by. `word_at`: when the question began whose answer was the last to let it live.
+
+    The operator may count by the list that is new or by the former one, so that what most say must be so by both.
+    """
 
     now: float
     own_at: float  # when the question began that the API server itself last answered
@@ -42,6 +45,7 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     is_ordered: bool  # by an answer to us, now or earlier: an order is not taken back from a boot that has read it
     me: Peer
     peers: tuple[Peer, ...] = ()
+    former: tuple[Peer, ...] | None = None
     round: Round | None = None
 
 
@@ -69,17 +73,16 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """How many domains say what. A domain says what more than half of all its known agents say."""
+    """What most domains say, and whether anybody tells of an order."""
 
-    domains: int
-    says: Mapping[Says, int]
+    most: frozenset[Says]
     has_any_order: bool
 
     def most_say(self, what: Says) -> bool:
-        return 2 * self.says.get(what, 0) > self.domains
+        return what in self.most
 
 
-NOBODY_ASKED = Tally(0, {}, has_any_order=False)
+NOBODY_ASKED = Tally(frozenset(), has_any_order=False)
 
 
 def tally(sight: Sight) -> Tally:
@@ -87,15 +90,23 @@ def tally(sight: Sight) -> Tally:
     if sight.round is None:
         return NOBODY_ASKED
     words = {**sight.round.words, sight.me.node: Says.CUT_OFF}
+    most = most_of((sight.me, *sight.peers), words)
+    if sight.former is not None:
+        most &= most_of((sight.me, *sight.former), words)
+    return Tally(most, Says.ORDER in words.values())
+
+
+def most_of(peers: Iterable[Peer], words: Mapping[str, Says]) -> frozenset[Says]:
+    """What more than half of the domains say. A domain says what more than half of all its known agents say."""
     members: dict[str, list[Says | None]] = {}
-    for peer in (sight.me, *sight.peers):
+    for peer in peers:
         members.setdefault(peer.domain, []).append(words.get(peer.node))
     says: dict[Says, int] = {}
     for said in members.values():
         for what in Says:
             if 2 * said.count(what) > len(said):
                 says[what] = says.get(what, 0) + 1
-    return Tally(len(members), says, Says.ORDER in words.values())
+    return frozenset(what for what, domains in says.items() if 2 * domains > len(members))
 
 
 class _Row(msgspec.Struct, frozen=True):

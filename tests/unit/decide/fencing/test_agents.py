@@ -39,7 +39,8 @@ from tests.unit.decide.fencing.cases import (
 from tests.unit.decide.self_fence.test_safe_time import REPORTED
 
 BY_AGENT = PowerPath(driver=AGENT)
-BOOTED = msgspec.structs.replace(REPORTED, boot_id="boot-1")
+KNOWN = {"east": 1, "h0": 1, "h1": 1, "s0": 1}
+BOOTED = msgspec.structs.replace(REPORTED, boot_id="boot-1", known=KNOWN)
 SAFE = safe_time(BOOTED).seconds
 DIES = Order(remediation="r", boot_id="boot-1")
 ORDER = an_order(path=BY_AGENT, policy=a_policy(accepts=(Grade.TIME,)))

@@ -1,9 +1,12 @@
 """After how long a node that was ordered to die is counted as dead, and by whom."""
 
+from collections import Counter
+from collections.abc import Mapping
+
 import msgspec
 import pytest
 
-from defib.decide.self_fence.heard import Witness, enough_heard, is_heard, is_listed
+from defib.decide.self_fence.heard import Heard, Meant, Witness, enough_heard, is_heard, is_listed
 from defib.decide.self_fence.safe_time import safe_time
 from defib.model.meta import Meta
 from defib.model.node import Lease
@@ -38,6 +41,7 @@ REPORTED = Report(
     sequence=80,
     answered=79,
     steady_seconds=500,
+    known={"east": 3, "west": 2},
 )
 SAFE = safe_time(REPORTED).seconds
 
@@ -45,6 +49,12 @@ SAFE = safe_time(REPORTED).seconds
 def witness(domain: str, *, silent: float = 1, known: float = 9999, **changes: object) -> Witness:
     report = msgspec.structs.replace(REPORTED, **changes)
     return Witness(domain=domain, report=report, silent_seconds=silent, known_seconds=known)
+
+
+def heard(agents: list[Witness], *, answered: float = 0, known: Mapping[str, int] | None = None) -> Heard:
+    """By one that knows all of them, if nothing else is said."""
+    counted = Counter(agent.domain for agent in agents) if known is None else known
+    return enough_heard(agents, Meant(known=counted, safe_seconds=SAFE, answered_seconds=answered))
 
 
 def test_the_safe_time_is_a_sum_that_a_person_can_check() -> None:
@@ -69,7 +79,7 @@ def test_whoever_gives_up_later_is_heard_for_longer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("who", "heard"),
+    ("who", "is_so"),
     [
         (witness("east"), True),
         (witness("east", silent=13), True),
@@ -80,8 +90,8 @@ def test_whoever_gives_up_later_is_heard_for_longer() -> None:
         (Witness(domain="east", report=None, silent_seconds=0, known_seconds=9999), False),
     ],
 )
-def test_an_agent_is_heard_when_it_cannot_have_said_that_it_is_cut_off(who: Witness, heard: bool) -> None:
-    assert is_heard(who, SAFE) is heard
+def test_an_agent_is_heard_when_it_cannot_have_said_that_it_is_cut_off(who: Witness, is_so: bool) -> None:
+    assert is_heard(who, SAFE) is is_so
 
 
 @pytest.mark.parametrize(
@@ -93,16 +103,16 @@ def test_a_node_knows_an_agent_that_was_there_when_the_api_server_last_answered_
     """Whoever is cut off reads no list: it would not ask those who came later, and lives by the word of the others."""
     who = witness("east", known=known)
     assert is_listed(who, requests=80, answered_seconds=answered) is listed
-    assert enough_heard([who], SAFE, answered).enough is listed
+    assert heard([who], answered=answered).enough is listed
 
 
 def test_where_there_are_many_agents_one_is_known_to_its_peers_later() -> None:
     """They read the list of all less often, and an agent that they do not know is not asked."""
     new = witness("east", known=2 * PEERS_EVERY * PACE.interval_seconds)
-    assert enough_heard([new] * 300, SAFE, 0).enough
-    assert not enough_heard([new] * 1000, SAFE, 0).enough
+    assert heard([new] * 300).enough
+    assert not heard([new] * 1000).enough
     old = witness("east", known=2 * PEERS_EVERY_MAX * PACE.interval_seconds)
-    assert enough_heard([old] * 1000, SAFE, 0).enough
+    assert heard([old] * 1000).enough
 
 
 @pytest.mark.parametrize(
@@ -138,13 +148,26 @@ def test_at_least_half_of_the_domains_must_be_heard(silent: tuple[str, ...], eno
         if is_silent:
             left.remove(domain)
         agents.append(witness(domain, silent=99 if is_silent else 1))
-    assert enough_heard(agents, SAFE, 0).enough is enough
+    assert heard(agents).enough is enough
+
+
+def test_whom_the_node_knows_counts_and_not_whose_lease_is_still_there() -> None:
+    """Somebody deletes the Lease of a silent agent: the node that is meant may live by the word of that agent all the same."""
+    agents = [witness("east", silent=99), witness("west")]
+    assert heard(agents).enough
+    assert str(heard(agents, known={"east": 1, "south": 1, "west": 1})) == "1 of 3 failure domains are heard"
+    assert not heard(agents, known={"east": 1, "south": 1, "west": 1}).enough
+    assert not heard([witness("west")], known={"west": 3}).enough
+
+
+def test_a_domain_that_the_node_does_not_know_is_not_asked_and_does_not_count() -> None:
+    agents = [witness("east", silent=99), witness("west"), witness("north"), witness("south")]
+    assert str(heard(agents, known={"east": 1, "west": 1})) == "1 of 2 failure domains are heard"
 
 
 def test_without_agents_nobody_is_heard() -> None:
-    heard = enough_heard([], SAFE, 0)
-    assert not heard.enough
-    assert str(heard) == "0 of 0 failure domains are heard"
+    assert not heard([]).enough
+    assert str(heard([])) == "0 of 0 failure domains are heard"
 
 
 def test_a_report_and_an_order_are_read_as_they_were_written() -> None:
@@ -157,6 +180,11 @@ def test_a_report_and_an_order_are_read_as_they_were_written() -> None:
 def test_what_cannot_be_read_is_neither_a_report_nor_an_order(text: str) -> None:
     lease = Lease(metadata=Meta(annotations={REPORT: text, ORDER: text}))
     assert (read_report(lease), read_order(lease)) == (None, None)
+
+
+def test_a_report_that_counts_nobody_in_a_domain_is_not_relied_on() -> None:
+    told = text_of(msgspec.structs.replace(REPORTED, known={"east": 0}))
+    assert read_report(Lease(metadata=Meta(annotations={REPORT: told}))) is None
 
 
 @pytest.mark.parametrize("seconds", [0, -5, 100_000])

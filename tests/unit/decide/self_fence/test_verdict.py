@@ -3,13 +3,14 @@
 import msgspec
 import pytest
 
-from defib.decide.self_fence.memory import Memory, Place, ask_again, conclude, was_answered
+from defib.decide.self_fence.memory import Memory, Place, ask_again, conclude, list_anew, was_answered, was_told
 from defib.decide.self_fence.verdict import ROWS, Peer, Reason, Round, Says, Sight, Verdict, judge
 from defib.model.self_fence import Pace
 
 PACE = Pace(interval_seconds=5, request_seconds=3, failures=3, peer_seconds=12)  # fresh for 24 s, patient for 36 s
 ME = Peer("n1", "east")
 PEERS = (Peer("n2", "east"), Peer("n3", "east"), Peer("n4", "west"), Peer("n5", "west"), Peer("n6", "north"))
+PLACE = Place(me=ME, peers=PEERS)
 NO, YES, CUT = Says.NO_ORDER, Says.ORDER, Says.CUT_OFF
 
 
@@ -134,19 +135,19 @@ def test_every_row_of_the_table_was_tried_here() -> None:
 def test_an_order_that_was_relayed_is_kept() -> None:
     memory = was_answered(ask_again(Memory()), PACE, asked_at=100, now=101, has_order=False)
     asked = Round(began_at=130, words={"n4": YES, "n5": YES, "n6": YES})
-    said, memory = conclude(memory, PACE, 131, Place(ME, PEERS), asked)
+    said, memory = conclude(memory, PACE, 131, PLACE, asked)
     assert said.reason is Reason.RELAYED_ORDER
     memory = was_answered(ask_again(memory), PACE, asked_at=132, now=133, has_order=False)
-    said, _ = conclude(memory, PACE, 133, Place(ME, PEERS), None)
+    said, _ = conclude(memory, PACE, 133, PLACE, None)
     assert (said.reason, said.feed) == (Reason.ORDERED, False)
 
 
 def test_a_node_that_hears_the_api_server_again_before_its_watchdog_fires_lives() -> None:
     memory = was_answered(ask_again(Memory()), PACE, asked_at=100, now=101, has_order=False)
-    said, memory = conclude(memory, PACE, 140, Place(ME, PEERS), None)
+    said, memory = conclude(memory, PACE, 140, PLACE, None)
     assert said.reason is Reason.SILENCE
     memory = was_answered(ask_again(memory), PACE, asked_at=141, now=142, has_order=False)
-    assert conclude(memory, PACE, 142, Place(ME, PEERS), None)[0].reason is Reason.ANSWERED
+    assert conclude(memory, PACE, 142, PLACE, None)[0].reason is Reason.ANSWERED
 
 
 def test_an_agent_is_steady_from_the_first_answer_after_it_was_cut_off() -> None:
@@ -159,4 +160,25 @@ def test_an_agent_is_steady_from_the_first_answer_after_it_was_cut_off() -> None
 
 
 def test_an_agent_that_has_heard_nothing_yet_does_not_feed() -> None:
-    assert not conclude(Memory(), PACE, 5, Place(ME), None)[0].feed
+    assert not conclude(Memory(), PACE, 5, Place(me=ME), None)[0].feed
+
+
+def test_until_the_operator_knows_of_a_new_list_what_most_say_must_be_so_by_the_former_one_too() -> None:
+    """The operator counts by what was reported last, and a report may be on its way, or lost."""
+    place = list_anew(list_anew(Place(me=Peer("n1", "a")), (Peer("n2", "b"), Peer("n3", "c"))), (Peer("n2", "b"),))
+    memory = was_answered(ask_again(Memory()), PACE, asked_at=100, now=101, has_order=False)
+    n2_is_cut_off = Round(began_at=130, words={"n2": CUT})
+    assert conclude(memory, PACE, 131, place, n2_is_cut_off)[0].reason is Reason.NOBODY_REACHES
+    alone = list_anew(was_told(place), ())
+    assert conclude(memory, PACE, 131, alone, Round(began_at=130, words={}))[0].reason is Reason.WAITING
+    assert (
+        conclude(memory, PACE, 131, was_told(alone), Round(began_at=130, words={}))[0].reason is Reason.NOBODY_REACHES
+    )
+
+
+def test_an_agent_reports_how_many_it_knows_of_each_domain_and_itself_among_them() -> None:
+    place = Place(me=Peer("n1", "a"))
+    assert place.known() == {"a": 1}
+    place = list_anew(place, (Peer("n2", "a"), Peer("n3", "b")))
+    assert place.known() == {"a": 2, "b": 1}
+    assert place.former is None, "nobody relied on it before its first list"
