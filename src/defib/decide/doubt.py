@@ -20,11 +20,14 @@ BRAKE, SELF_DOUBT = (
 )  # the two that hold back whatever destroys, for as long as they last
 
 
-def why_held(needed: frozenset[str], cluster: Cluster, rules: Rules) -> tuple[str, str]:
-    """Why nothing destructive may be done now by whoever must see these: a word and a sentence, or nothing twice."""
+def why_held(needed: frozenset[str], cluster: Cluster, rules: Rules, *, goes_on: bool = False) -> tuple[str, str]:
+    """Why nothing destructive may be done now by whoever must see these: a word and a sentence, or nothing twice.
+
+    `goes_on`: with a machine that it has told to go off already.
+    """
     if why := brake_reason(cluster, rules):
         return BRAKE, f"the brake is on: {why}"
-    why = doubts_about(needed, cluster)
+    why = doubts_about(needed, cluster, goes_on=goes_on)
     return (SELF_DOUBT, f"we do not trust our own sight: {why}") if why else ("", "")
 
 
@@ -33,19 +36,19 @@ def doubts(check: Check, ground: Ground) -> str:
     return doubts_about(_needed(check, ground.cluster), ground.cluster) or next(_unread(check, ground.cluster), "")
 
 
-def doubts_about(needed: frozenset[str], cluster: Cluster) -> str:
+def doubts_about(needed: frozenset[str], cluster: Cluster, *, goes_on: bool = False) -> str:
     """The same for whoever must see these. It asks after every heartbeat, so it is not for every node of a pass."""
-    return next(_doubts(needed, cluster), "")
+    return next(_doubts(needed, cluster, goes_on=goes_on), "")
 
 
-def _doubts(needed: frozenset[str], cluster: Cluster) -> Iterator[str]:
+def _doubts(needed: frozenset[str], cluster: Cluster, *, goes_on: bool) -> Iterator[str]:
     for blindness in cluster.blind:
         if blindness.kind in needed:
             yield f"{blindness.kind} are out of sight: {blindness.why}"
     for name in sorted(needed & cluster.absent.keys()):
         yield f"{name} are out of sight: {cluster.absent[name]}"
     yield from cluster.doubts
-    yield from _silence(cluster)
+    yield from _silence(cluster, goes_on=goes_on)
 
 
 def _unread(check: Check, cluster: Cluster) -> Iterator[str]:
@@ -76,31 +79,32 @@ def _needed(check: Check, cluster: Cluster) -> frozenset[str]:
     )
 
 
-def _silence(cluster: Cluster) -> Iterator[str]:
+def _silence(cluster: Cluster, *, goes_on: bool) -> Iterator[str]:
     """Most nodes do not die at once; most heartbeats stop at once when something between them and us is broken.
 
     The words have no numbers in them: those change all the time, and with them the status would.
     """
-    if is_mostly_silent(cluster):
+    if is_mostly_silent(cluster, goes_on=goes_on):
         yield "most heartbeats of nodes are overdue at once, so it may be the network or the API server"
 
 
-def is_mostly_silent(cluster: Cluster) -> bool:
-    silent, known = overdue_heartbeats(cluster)
+def is_mostly_silent(cluster: Cluster, *, goes_on: bool) -> bool:
+    silent, known = overdue_heartbeats(cluster, goes_on=goes_on)
     return 2 * silent > known
 
 
-def overdue_heartbeats(cluster: Cluster) -> tuple[int, int]:
-    """How many, and of how many. Those of machines that we have switched off are missing for a reason that is known.
+def overdue_heartbeats(cluster: Cluster, *, goes_on: bool = False) -> tuple[int, int]:
+    """How many, and of how many. Those of machines that are proved to be down are missing for a reason that is known.
 
-    Also before that is proved: else two that go off at once would keep each other from being proved.
+    Whoever goes on leaves out those that we have told to go off as well: two that go off at once would keep each other from
+    being proved. Whoever begins does not: they may have fallen silent for the same reason as the one that it would begin with.
 
     The same as to ask each when it ends. But nearly all last equally long, so it is enough to know once for each length
     which renewals are too old: there are thousands, and this is asked every few seconds.
     """
     silent = known = 0
     open_ones = (one for one in cluster.incidents().values() if one.is_open)
-    down = {one.spec.node for one in open_ones if one.status.proof is not None or one.is_switched_off}
+    down = {one.spec.node for one in open_ones if one.status.proof is not None or (goes_on and one.is_switched_off)}
     too_old: dict[int, datetime] = {}
     for lease in cluster.heartbeats.values():
         spec, node = lease.spec, lease.metadata.name

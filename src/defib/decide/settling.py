@@ -44,7 +44,7 @@ def settle(before: Settling, cluster: Cluster, trouble: str, monotonic: float) -
     if not before.has_seen:
         return before
     is_due = before.began is not None or monotonic >= before.asked + ASK_SECONDS
-    is_silent = is_due and is_mostly_silent(cluster)
+    is_silent = is_due and is_mostly_silent(cluster, goes_on=True)
     now = msgspec.structs.replace(
         before,
         asked=monotonic if is_due else before.asked,

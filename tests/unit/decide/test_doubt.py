@@ -121,7 +121,7 @@ def switched(power: str, *nodes: str, phase: Phase = Phase.POWERING_OFF) -> dict
     return {node: NodeIncident(metadata=Meta(name=node), spec=IncidentSpec(node=node), status=status) for node in nodes}
 
 
-def test_nor_of_machines_that_we_have_just_switched_off() -> None:
+def test_nor_for_whoever_goes_on_of_machines_that_we_have_just_switched_off() -> None:
     """Two that go off at once would keep each other from being proved."""
     nodes, leases = healthy(5), heartbeats(silent=3, total=5)
     for power, phase, counted in (
@@ -130,7 +130,20 @@ def test_nor_of_machines_that_we_have_just_switched_off() -> None:
         ("Off", Phase.CLOSED, (3, 5)),
     ):
         others = {INCIDENTS: switched(power, "w1", "w2", phase=phase)}
-        assert overdue_heartbeats(the_cluster(a_check(), *nodes, heartbeats=leases, others=others)) == counted
+        cluster = the_cluster(a_check(), *nodes, heartbeats=leases, others=others)
+        assert overdue_heartbeats(cluster, goes_on=True) == counted
+        assert overdue_heartbeats(cluster) == (3, 5)
+
+
+def test_nothing_new_begins_while_those_that_we_have_switched_off_may_be_silent_for_the_same_reason() -> None:
+    nodes, leases = [ill("w3"), *healthy(3)[:2]], heartbeats(silent=0, total=3)
+    silent = leases | {key: a_heartbeat(f"w{key[-1]}", T0 - MINUTE) for key in leases if key[-1] in "13"}
+    assert (
+        started(plan_of(the_cluster(a_check(), *nodes, heartbeats=silent, others={INCIDENTS: switched("Off", "w1")})))
+        == []
+    )
+    proved = {INCIDENTS: proved_down("w1")}
+    assert started(plan_of(the_cluster(a_check(), *nodes, heartbeats=silent, others=proved))) == ["w3"]
 
 
 def proved_down(*nodes: str, phase: Phase = Phase.FREEING) -> dict[str, NodeIncident]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -88,6 +89,7 @@ class _Pass(msgspec.Struct, frozen=True):
     cluster: Cluster
     rules: Rules
     hold: Callable[[], Obstacle | None]
+    hold_of_begun: Callable[[], Obstacle | None]
     readiness: Readiness
     by_machine: Mapping[Machine, NodeIncident]  # those that are out
     facts: FactsOf
@@ -107,8 +109,8 @@ def plan_fencing(
     if not orders and not known.open:
         return _idle(cluster, rules, known)
 
-    hold = Once(lambda: hold_of(cluster, rules))
-    this = _Pass(cluster, rules, hold, readiness, known.by_machine, facts)
+    begins, goes_on = (Once(partial(hold_of, cluster, rules, goes_on=so)) for so in (False, True))
+    this = _Pass(cluster, rules, begins, goes_on, readiness, known.by_machine, facts)
     plans: list[Fencing] = []
     for order, report in orders:
         incident = known.by_cause.get(order.cause.uid)
@@ -230,7 +232,7 @@ def _plan_one(order: Order, report: Report, incident: NodeIncident | None, this:
         incident=incident,
         node=cluster.nodes.get(order.node) if order.node else None,
         seen=cluster.power.get(incident.uid, UNSEEN),
-        hold=lambda: this.hold() or own_node(order, this.rules),
+        hold=lambda: (this.hold_of_begun if incident.is_switched_off else this.hold)() or own_node(order, this.rules),
         obstacle=_obstacle(order, this, has_begun=incident.is_out) or _turn(incident, this) or _no_node(incident, this),
     )
     row = next_row(case)

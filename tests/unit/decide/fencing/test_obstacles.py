@@ -27,7 +27,9 @@ def locked(by: str = LOCK_HOLDER, node: str = "n1") -> dict[str, Lease]:
 
 
 def reason(cluster: Cluster, *, rules: Rules = RULES, has_begun: bool = False, **order: Any) -> str:
-    found = obstacle_to(an_order(**order), cluster, rules, lambda: hold_of(cluster, rules), has_begun=has_begun)
+    found = obstacle_to(
+        an_order(**order), cluster, rules, lambda: hold_of(cluster, rules, goes_on=False), has_begun=has_begun
+    )
     return found.reason if found is not None else ""
 
 
@@ -76,7 +78,7 @@ def test_whoever_cannot_see_does_nothing(kind: str) -> None:
 
 def test_the_brake_and_doubt_hold_everything_back() -> None:
     """I5."""
-    assert hold_of(a_look(), RULES) is None
+    assert hold_of(a_look(), RULES, goes_on=False) is None
     assert reason(a_look(locks=locked()), rules=Rules(brake_setting=True)) == "Brake"
     assert reason(a_look(locks=locked(), doubts=("most leases are old",))) == "SelfDoubt"
     held = obstacle_to(an_order(), a_look(locks=locked()), RULES, lambda: BRAKE, has_begun=True)

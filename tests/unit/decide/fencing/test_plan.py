@@ -39,7 +39,7 @@ from defib.model.node import Lease, LeaseSpec
 from defib.model.power import PowerSeen
 from defib.model.power_cycle import FINALIZER, LOCK_HOLDER, REMEDIATION
 from defib.model.saved import Saved
-from tests.builders import SECOND, T0, a_node
+from tests.builders import MINUTE, SECOND, T0, a_node
 from tests.unit.decide.fencing.cases import (
     NODE,
     OFF,
@@ -370,6 +370,32 @@ def test_nothing_is_told_to_a_machine_before_its_time_has_begun_anew() -> None:
     found = plan(held, at=10)
     assert written(found)["since"] == msgspec.to_builtins(after(10))
     assert SwitchPower not in kinds(found)
+
+
+def test_a_machine_that_was_told_to_go_off_is_gone_on_with_while_too_many_are_silent_for_another_to_be_told() -> None:
+    """I5: of three nodes one was told to go off and has not been proved to be, and another one falls silent."""
+    late = LeaseSpec(holder_identity="-", lease_duration_seconds=40, renew_time=T0 - MINUTE)
+    on_time = change(late, renew_time=T0)
+    meta = {name: Meta(name=name, namespace="kube-node-lease") for name in ("n1", "n2", "n3")}
+    beats = {
+        f"kube-node-lease/{name}": Lease(metadata=meta[name], spec=on_time if name == "n3" else late) for name in meta
+    }
+    other = change(
+        an_incident(Phase.POWERING_OFF, spec=IncidentSpec(node="n2", cause=change(CAUSE, name="n2", uid="pcr-n2"))),
+        metadata=Meta(name="n2", uid="i-2"),
+    )
+    told = change(other, status=change(other.status, command=a_command(OFF)))
+    nodes = {name: a_node(name, ready="Unknown") for name in meta}
+    items = (an_item(), an_item("n2"))
+
+    def begun(mine: NodeIncident, others: NodeIncident) -> set[str]:
+        cluster = change(sight(mine, others, items=items, locks=a_lock() | a_lock("n2")), nodes=nodes, heartbeats=beats)
+        found = plan_fencing(cluster, RULES)
+        return {action.incident.name for action in found.actions if isinstance(action, SwitchPower)}
+
+    assert begun(incident(Phase.POWERING_OFF), other) == set()
+    assert begun(incident(Phase.POWERING_OFF), told) == {"n2"}
+    assert begun(incident(Phase.POWERING_OFF, proof=PROOF, command=a_command(OFF)), told) == {"n1", "n2"}
 
 
 def test_what_a_node_gets_before_it_is_deleted_is_saved_too() -> None:
