@@ -126,6 +126,27 @@ class Shelf(Generic[R]):
         """
         self._noted.clear()
 
+    def collect(self, fresh: Contents[R], events: Iterable[Event[R] | UnreadableEvent]) -> None:
+        """Add the objects of a streamed list, and the changes that happen while it is streamed.
+
+        Those that we have are kept as they come, so that there are never two of each while a list is read again.
+        """
+        for event in events:
+            if isinstance(event, UnreadableEvent):
+                set_aside(fresh, event)
+            elif event.type == "DELETED":
+                fresh.objects.pop(event.object.key, None)
+            elif event.type != "BOOKMARK":
+                key = event.object.key
+                item = fresh.objects[key] = self._known_or(key, event.object)
+                if item is event.object:
+                    share_words(item, fresh.words)
+
+    def _known_or(self, key: str, item: R) -> R:
+        """The one that we have, if it is of the same version: whoever remembers it need not judge it again."""
+        known = self._contents.objects.get(key)
+        return known if known is not None and _version_of(known) == _version_of(item) else item
+
     def replace(self, fresh: Contents[R], version: str) -> int:
         """Take over a whole list. What it lacks is gone; what it holds in the same version is not news."""
         known = self._contents
@@ -133,10 +154,7 @@ class Shelf(Generic[R]):
         news = sum(1 for key, item in fresh.objects.items() if _version_of(known.objects.get(key)) != _version_of(item))
         gone = len(known.objects.keys() - fresh.objects.keys()) + len(known.set_aside.keys() ^ fresh.set_aside.keys())
         for key, item in fresh.objects.items():
-            if _version_of(known.objects.get(key)) == _version_of(item):
-                fresh.objects[key] = known.objects[
-                    key
-                ]  # keep the identity: whoever remembers it need not judge it again
+            fresh.objects[key] = self._known_or(key, item)
         fresh.words.clear()
         self._buried.clear()
         self._contents = fresh
@@ -224,18 +242,6 @@ def set_aside(contents: Contents[R], event: UnreadableEvent) -> bool:
     is_news = contents.set_aside.get(key) != event.item
     contents.set_aside[key] = event.item
     return was_known or is_news
-
-
-def collect(contents: Contents[R], events: Iterable[Event[R] | UnreadableEvent]) -> None:
-    """Add the objects of a streamed list, and the changes that happen while it is streamed."""
-    for event in events:
-        if isinstance(event, UnreadableEvent):
-            set_aside(contents, event)
-        elif event.type == "DELETED":
-            contents.objects.pop(event.object.key, None)
-        elif event.type != "BOOKMARK":
-            share_words(event.object, contents.words)
-            contents.objects[event.object.key] = event.object
 
 
 def is_newer(version: str, *, than: str) -> bool:

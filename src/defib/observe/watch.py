@@ -32,7 +32,7 @@ from defib.kube.errors import (
 )
 from defib.kube.kinds import R
 from defib.kube.limits import backoff
-from defib.observe.shelf import Absence, Contents, Shelf, collect
+from defib.observe.shelf import Absence, Contents, Shelf
 
 log = structlog.get_logger("observe")
 
@@ -152,11 +152,11 @@ class Watcher(Generic[R]):
             if not event.ends_initial_list:
                 self._shelf.streams_lists = False  # it does not know the request: this is an ordinary watch
                 raise Unreadable("the server answered a streaming list with an ordinary watch")
-            collect(fresh, batch[:place])
+            self._shelf.collect(fresh, batch[:place])
             self._take_over(fresh, event.object.metadata.resource_version)
             self._take_changes(batch[place + 1 :])
             return None
-        collect(fresh, batch)
+        self._shelf.collect(fresh, batch)
         return fresh
 
     async def _list(self) -> None:

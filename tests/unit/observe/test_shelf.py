@@ -83,6 +83,15 @@ def test_a_list_removes_what_it_lacks_and_keeps_the_identity_of_what_did_not_cha
     assert shelf.objects["same"] is same
 
 
+def test_while_a_list_is_read_again_there_are_never_two_of_what_did_not_change() -> None:
+    """Of 5,000 nodes that would be twenty megabytes, each time somebody becomes the leader."""
+    same, changed = a_node("same", version=3), a_node("changed", version=4)
+    shelf, fresh = a_shelf(same, changed), Contents[Node]()
+    shelf.collect(fresh, [Event("ADDED", a_node("same", version=3)), Event("ADDED", a_node("changed", version=9))])
+    assert fresh.objects["same"] is same
+    assert fresh.objects["changed"].metadata.resource_version == "9"
+
+
 def test_an_unreadable_object_is_set_aside_and_its_last_readable_state_forgotten() -> None:
     shelf = a_shelf(a_node("n1", version=1))
     bad = UnreadableEvent("MODIFIED", SetAside("n1", "11", "Expected `str`, got `int`"))
