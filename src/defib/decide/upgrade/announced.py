@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from defib.decide.upgrade.signal import Signal, grouped, instant, moment, words
+from defib.decide.upgrade.signal import Signal, grouped, instant, moment, nodes_with, words
 from defib.model import medik8s
 from defib.model.cluster import Cluster
 from defib.model.health_check import NodeHealthCheck
@@ -68,9 +68,8 @@ def _announcements(cluster: Cluster, namespace: str) -> Iterator[Announcement]:
         said = config.data or {}
         reason = words(said.get("reason"))
         yield Announcement(kind="ConfigMap", name=key, field="data.until", until=said.get("until"), reason=reason)
-    for node in cluster.nodes.values():
-        if ANNOTATION in node.annotations:
-            yield Announcement(kind="Node", name=node.name, field=ANNOTATION, until=node.annotations[ANNOTATION])
+    for node in nodes_with(cluster, ANNOTATION):
+        yield Announcement(kind="Node", name=node.name, field=ANNOTATION, until=node.annotations[ANNOTATION])
     for check in cluster.all_of(medik8s.CHECKS, NodeHealthCheck).values():
         if ANNOTATION in check.annotations:
             until = check.annotations[ANNOTATION]

@@ -23,15 +23,16 @@ _RELEASE = re.compile(r"v?([0-9]{1,6})\.([0-9]{1,6})\.([0-9]{1,6})(?![0-9])")
 
 
 def kubeadm(cluster: Cluster, _namespace: str) -> Iterator[Signal]:
+    cordoned_ones = [node for node in cluster.nodes.values() if node.spec.unschedulable]
+    if not cordoned_ones:
+        return
     texts = {node.status.node_info.kubelet_version for node in cluster.nodes.values()}
     releases = {text: known for text in texts if (known := _release(text))}
     newest = max(releases.values(), default=(0, 0, 0))
     upgrading = (
         ((releases[node.status.node_info.kubelet_version], _cordoned_at(node)), node.name)
-        for node in cluster.nodes.values()
-        if node.spec.unschedulable
-        and releases.get(node.status.node_info.kubelet_version, newest) < newest
-        and _may_be_upgraded(node, cluster.now)
+        for node in cordoned_ones
+        if releases.get(node.status.node_info.kubelet_version, newest) < newest and _may_be_upgraded(node, cluster.now)
     )
     for (release, cordoned), nodes in grouped(upgrading).items():
         yield Signal(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from defib.decide.upgrade.signal import Signal, Watch, grouped, is_usable, moment, objects
+from defib.decide.upgrade.signal import Signal, Watch, grouped, is_usable, moment, nodes_with, objects
 from defib.model.cluster import Cluster
 from defib.model.health_check import KindRef
 
@@ -55,8 +55,8 @@ def kured(cluster: Cluster, _namespace: str) -> Iterator[Signal]:
                 yield from _locked(daemon_set.annotations.get(annotation, ""), cluster)
     rebooting = (
         (since, node.name)
-        for node in cluster.nodes.values()
         for annotation in REBOOTS
+        for node in nodes_with(cluster, annotation)
         if (since := moment(node.annotations.get(annotation)))
     )
     for since, nodes in grouped(rebooting).items():

@@ -2,7 +2,17 @@
 
 from collections.abc import Iterator
 
-from defib.decide.upgrade.signal import Signal, Watch, grouped, inside, moment, objects, true_condition, words
+from defib.decide.upgrade.signal import (
+    Signal,
+    Watch,
+    grouped,
+    inside,
+    moment,
+    nodes_with,
+    objects,
+    true_condition,
+    words,
+)
 from defib.model.cluster import Cluster
 from defib.model.health_check import KindRef
 
@@ -28,7 +38,7 @@ def machine_config(cluster: Cluster, _namespace: str) -> Iterator[Signal]:
     """Only the node itself is held back. Its absent current configuration is one that differs, as upstream has it."""
     changing = (
         ((node.annotations.get(CURRENT_CONFIG, ""), desired), node.name)
-        for node in cluster.nodes.values()
+        for node in nodes_with(cluster, DESIRED_CONFIG)
         if (desired := node.annotations.get(DESIRED_CONFIG)) and desired != node.annotations.get(CURRENT_CONFIG)
     )
     for (current, desired), nodes in grouped(changing).items():
