@@ -46,9 +46,9 @@ def test_a_page_is_complete_without_anybody_else(address: str, look: Look, page:
 def test_a_setting_is_found_by_the_search_box(address: str, look: Look) -> None:
     with look(f"{address}/index.html") as view:
         view.locator("[data-md-component=search-query]").click()
-        # A person types key by key; what is filled in at once before the page listens, it never hears of.
         expect(view.locator(".md-search-result__meta")).to_have_text("Type to start searching")
-        view.locator("[data-md-component=search-query]").fill("lease_duration")
+        # Key by key, as a person types: the page listens to keys, and not to text that is suddenly there.
+        view.locator("[data-md-component=search-query]").press_sequentially("lease_duration")
         found = view.locator(".md-search-result__link").first
         expect(found).to_be_visible()
         found.click()
