@@ -24,7 +24,7 @@ test: packages check ## Everything: make check, the contracts and the end-to-end
 	@$(BIN)/python -m testbed build || [ "$${CI:-}" != true ]  # without it, those tests skip, and say so
 	@$(BIN)/python -m testbed build --helm || [ "$${CI:-}" != true ]
 	@$(BIN)/pytest -q -n 2 tests/flows tests/hostile tests/limits --durations=5
-	@$(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder tests/e2e tests/contract tests/security tests/browser tests/testbed --durations=15  # most of it is waiting, the longest first
+	@$(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder tests/e2e tests/contract tests/security tests/browser tests/testbed --durations=15  # most of it is waiting; end-to-end first, as it has the longest files
 	@$(MAKE) --no-print-directory audit
 
 .PHONY: packages

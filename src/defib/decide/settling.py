@@ -44,6 +44,7 @@ def settle(before: Settling, cluster: Cluster, trouble: str, monotonic: float) -
     if not before.has_seen:
         return before
     is_due = before.began is not None or monotonic >= before.asked + ASK_SECONDS
+    # Those we told to go off left out: what settles afterwards holds back those that go on, too, and they are waited for.
     is_silent = is_due and is_mostly_silent(cluster, goes_on=True)
     now = msgspec.structs.replace(
         before,
