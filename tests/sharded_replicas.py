@@ -15,6 +15,8 @@ from defib.config import Settings
 from defib.coordinate.seats import BUCKETS
 from defib.coordinate.sharded import BUCKET_LEASE
 from defib.coordinate.shards import bucket_of
+from defib.kube.client import Client, Merge
+from defib.kube.kinds import LEASES
 from defib.kube.transport import Transport
 from defib.power.registry import Drivers
 from defib.replica import leadership_of
@@ -56,7 +58,7 @@ class Holders(msgspec.Struct, frozen=True):
 
 def holders_on(server: ApiServer, now: datetime) -> Holders:
     found: dict[int, str] = {}
-    for version in server.store.collection("leases.coordination.k8s.io").objects.values():
+    for version in server.store.collection(str(LEASES)).objects.values():
         lease = version.object
         name, spec = lease["metadata"]["name"], lease["spec"]
         if not name.startswith(BUCKET_LEASE):
@@ -111,6 +113,11 @@ class Replicas:
         await asyncio.wait({gone.task})
         if has_finished:
             await gone.operator.leadership.release()
+
+    async def take(self, name: str, number: int) -> None:
+        """As one does whom nobody here knows."""
+        lock = LEASES.at(f"{BUCKET_LEASE}{number}", HOME)
+        await Client(InProcess(self.server, name), self._clock).patch(lock, Merge({"spec": {"holderIdentity": name}}))
 
     def end(self) -> None:
         for name in tuple(self._there):

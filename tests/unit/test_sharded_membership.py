@@ -132,6 +132,21 @@ def test_sh_05_one_that_is_told_to_end_hands_everything_over_within_a_retry_peri
     play(scene)
 
 
+@pytest.mark.parametrize("tenths", range(0, 25, 2))
+def test_what_another_one_has_taken_is_not_handed_over(tenths: int) -> None:
+    """Between the look that shows it and the tick that gives it up there is a moment, and then we are told to end."""
+
+    async def scene(replicas: Replicas) -> None:
+        replicas.start("defib-a")
+        await replicas.settle()
+        await replicas.take("stranger", 5)
+        await seconds(tenths / 10)
+        await replicas.stop("defib-a")
+        assert replicas.holders.shares == {"stranger": 1}
+
+    play(scene)
+
+
 @pytest.mark.parametrize("again", ["defib-d", "defib-b"])
 def test_sh_09_a_restarted_replica_takes_work_by_itself_under_whichever_name(again: str) -> None:
     async def scene(replicas: Replicas) -> None:

@@ -203,6 +203,12 @@ def released(before: Record, now: datetime) -> Record:
     return msgspec.structs.replace(before, holder="", lease_seconds=1.0, acquired=now, renewed=now)
 
 
+def handed_back(sight: Sight, now: datetime) -> Take | None:
+    """What to write so that another one may have it at once; nothing where, as far as we see, another one has it."""
+    record = sight.record
+    return Take(released(record, now), sight.version) if record is not None and is_by_our_hand(record, sight) else None
+
+
 # What becomes of what is known.
 
 

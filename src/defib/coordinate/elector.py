@@ -21,16 +21,15 @@ from defib.coordinate.election import (
     Wait,
     Written,
     failed,
-    is_by_our_hand,
+    handed_back,
     lost,
     next_step,
-    released,
     saw,
     stepped_down,
     trying,
     wrote,
 )
-from defib.coordinate.lock import Found, Lock
+from defib.coordinate.lock import Lock
 from defib.coordinate.trouble import Trouble
 from defib.kube.errors import Conflict, KubeError, NotFound
 from defib.model.mandate import Mandate
@@ -175,16 +174,16 @@ class Elector:
 
 async def let_go(lock: Lock, sight: Sight, now: datetime, seconds: float) -> None:
     """Whoever looks may take it at once. A last renewal may have been cut off, and written all the same."""
-    found = Found(sight.record, sight.version)
-    if found.record is None:
+    take = handed_back(sight, now)
+    if take is None:
         return
     try:
-        await lock.write(released(found.record, now), found.version, seconds)
+        await lock.write(take.record, take.version, seconds)
     except Conflict:
         found = await lock.read(seconds)
-        if found.record is None or not is_by_our_hand(found.record, sight):
-            return
-        await lock.write(released(found.record, now), found.version, seconds)
+        take = handed_back(msgspec.structs.replace(sight, record=found.record, version=found.version), now)
+        if take is not None:
+            await lock.write(take.record, take.version, seconds)
 
 
 def renewed(mandate: Mandate | None, name: str, sight: Sight) -> Mandate | None:
