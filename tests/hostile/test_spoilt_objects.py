@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from random import Random
 from typing import Any
@@ -104,8 +105,9 @@ def a_spoilt(right: Object, chance: Random) -> tuple[Object, list[str]]:
     while True:
         item: Object = msgspec.json.decode(msgspec.json.encode(right))
         done = spoil(item, chance)
-        if len(msgspec.json.encode(item)) < LARGEST:
-            break
+        with suppress(RecursionError):  # nested so deeply that it cannot even be sent from here
+            if len(msgspec.json.encode(item)) < LARGEST:
+                break
     if isinstance(meta := item.get("metadata"), dict):
         meta |= {name: value for name, value in right["metadata"].items() if name in ("name", "namespace")}
     return item, done

@@ -51,6 +51,8 @@ _WORDS_OF_SECRETS = tuple(
 )
 _MARKS_OF_SECRETS = (b"eyJ", b"AKIA", b"ASIA", b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"xox")
 
+DEEPEST = 100  # levels: twice as many calls as that are still far from what Python allows
+
 R = TypeVar("R", bound=Resource)
 
 _encode = msgspec.json.Encoder().encode
@@ -76,7 +78,15 @@ def without_secrets(cluster: Cluster, read: frozenset[str]) -> Cluster:
 
 def clean(item: R) -> R:
     """The same object where there is nothing to hide in it, which is nearly always."""
-    item = _lean(item)
+    lean = _lean(item)
+    try:
+        return _clean(lean)
+    except RecursionError:
+        cut: R = _cut(lean, DEEPEST)
+        return _clean(cut)
+
+
+def _clean(item: R) -> R:
     written = _encode(item)
     lowered = written.lower()
     if not any(word in lowered for word in _WORDS_OF_SECRETS) and not any(
@@ -111,6 +121,20 @@ def _lean_volume(volume: dict[str, Any]) -> dict[str, Any]:
         name: value if name == "name" else named if name == "persistentVolumeClaim" and named else {}
         for name, value in volume.items()
     }
+
+
+def _cut(value: Any, levels: int) -> Any:
+    """Without what is nested deeper than anybody but a joker writes it."""
+    if not isinstance(value, dict | list | msgspec.Struct):
+        return value
+    if not levels:
+        return REDACTED
+    if isinstance(value, dict):
+        return {name: _cut(inner, levels - 1) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_cut(one, levels - 1) for one in value]
+    fields = {name: _cut(getattr(value, name), levels - 1) for name in value.__struct_fields__}
+    return msgspec.structs.replace(value, **fields)
 
 
 def _walk(value: Any, path: tuple[str, ...], exempt: frozenset[tuple[str, ...]]) -> Any:

@@ -6,10 +6,12 @@ from enum import StrEnum
 
 import msgspec
 
+from defib.decide.census import changed_nodes
 from defib.decide.suspicion import Suspicion
 from defib.model.cluster import Cluster
 from defib.model.node import Node
 from defib.model.pulse import Pulse
+from defib.model.same import Same
 
 TOLD_EACH = 5  # of nodes that fall silent together, or are heard again
 
@@ -94,10 +96,8 @@ def _unread(before: Cluster, after: Cluster) -> Iterator[Change]:
 def _nodes(before: Cluster, after: Cluster) -> Iterator[Change]:
     if before.nodes is after.nodes:
         return
-    known = before.nodes.get
-    changed = [name for name, node in after.nodes.items() if known(name) is not node]
-    for name in sorted((*changed, *(before.nodes.keys() - after.nodes.keys()))):
-        yield from _node(name, known(name), after.nodes.get(name))
+    for name in sorted(changed_nodes(Same(before.nodes), Same(after.nodes))):
+        yield from _node(name, before.nodes.get(name), after.nodes.get(name))
 
 
 def _node(name: str, was: Node | None, now: Node | None) -> Iterator[Change]:

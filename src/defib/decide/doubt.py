@@ -1,7 +1,10 @@
 """Whether we may trust our own sight. When in doubt, nothing new is done: a false alarm is worse than a late one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
+
+import msgspec
 
 from defib.decide.ground import Ground
 from defib.decide.machine_checks import MACHINE_HEALTH_CHECK
@@ -11,8 +14,10 @@ from defib.model.cluster import CONFIG_MAPS, Cluster, Served
 from defib.model.health_check import Check
 from defib.model.lock import length_of
 from defib.model.moment import is_sensible
+from defib.model.node import Lease, Node
 from defib.model.node_drain import DRAIN
 from defib.model.reasons import EventReason
+from defib.model.same import Same
 
 BRAKE, SELF_DOUBT = (
     EventReason.BRAKE,
@@ -99,24 +104,46 @@ def overdue_heartbeats(cluster: Cluster, *, goes_on: bool = False) -> tuple[int,
     Whoever goes on leaves out those that we have told to go off as well: two that go off at once would keep each other from
     being proved. Whoever begins does not: they may have fallen silent for the same reason as the one that it would begin with.
 
-    The same as to ask each when it ends. But nearly all last equally long, so it is enough to know once for each length
-    which renewals are too old: there are thousands, and this is asked every few seconds.
     """
-    silent = known = 0
+    counted = _counted(Same(cluster.heartbeats), Same(cluster.nodes), cluster.now)
     open_ones = (one for one in cluster.incidents().values() if one.is_open)
     down = {one.spec.node for one in open_ones if one.status.proof is not None or (goes_on and one.is_switched_off)}
+    missing = {node for node in down if cluster.heartbeat_of(node) is not None} - counted.mute
+    return len(counted.silent - missing), counted.known - len(missing)
+
+
+class _Counted(msgspec.Struct, frozen=True):
+    known: int
+    silent: frozenset[str]
+    mute: frozenset[str]  # of whom no heartbeat says anything
+
+
+@lru_cache(maxsize=1)  # several ask in one pass, and there are thousands of them
+def _counted(heartbeats: Same[Mapping[str, Lease]], nodes: Same[Mapping[str, Node]], now: datetime) -> _Counted:
+    """The same as to ask each when it ends. But nearly all last equally long, so it is enough to know once for each length
+    which renewals are too old.
+    """
+    silent: list[str] = []
+    mute: list[str] = []
     too_old: dict[int, datetime] = {}
-    for lease in cluster.heartbeats.values():
+    there = nodes.value
+    for lease in heartbeats.value.values():
         spec, node = lease.spec, lease.metadata.name
         renewed, seconds = spec.renew_time, spec.lease_duration_seconds
-        if renewed is None or seconds is None or node not in cluster.nodes or node in down:
+        if (
+            renewed is None
+            or seconds is None
+            or not spec.holder_identity
+            or node not in there
+            or not is_sensible(renewed)
+        ):
+            mute.append(node)
             continue
         if seconds not in too_old:
-            too_old[seconds] = cluster.now - length_of(seconds)
-        if spec.holder_identity and is_sensible(renewed):
-            known += 1
-            silent += renewed < too_old[seconds]
-    return silent, known
+            too_old[seconds] = now - length_of(seconds)
+        if renewed < too_old[seconds]:
+            silent.append(node)
+    return _Counted(len(heartbeats.value) - len(mute), frozenset(silent), frozenset(mute))
 
 
 def brake_reason(cluster: Cluster, rules: Rules) -> str:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from defib.console.redaction import clean, clean_text, without_secrets
 from defib.model.cluster import CONFIG_MAPS, Cluster
 from defib.model.config_map import ConfigMap
@@ -44,6 +46,17 @@ def test_texts_lose_only_the_secret_in_them() -> None:
     assert clean_text("https://root:calvin@10.0.0.1/redfish says no") == "https://redacted@10.0.0.1/redfish says no"
     assert clean_text("ipmitool -P x password=calvin failed") == "ipmitool -P x password=redacted failed"
     assert clean_text("secret bmc-7 not found") == "secret bmc-7 not found"
+
+
+@pytest.mark.parametrize("levels", [480, 950])
+def test_what_is_nested_without_end_is_cut_and_the_rest_is_there(levels: int) -> None:
+    """Half of what can be read cannot be gone through, and what cannot be read never gets here. A dump goes on all the same."""
+    deep: Any = "calvin"
+    for _ in range(levels):
+        deep = [deep]
+    found = cleaned({"password": deep, "order": 1})
+    assert found["order"] == 1
+    assert "calvin" not in str(found)
 
 
 def test_what_is_harmless_is_the_very_same_object() -> None:

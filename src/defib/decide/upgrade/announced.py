@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from defib.decide.upgrade.signal import Signal, grouped, instant, moment, nodes_with, words
+from defib.decide.upgrade.signal import Mark, Signal, grouped, instant, moment, nodes_with, words
 from defib.model import medik8s
 from defib.model.cluster import Cluster
 from defib.model.health_check import NodeHealthCheck
 
 CONFIG_MAP = "defib-upgrade"
-ANNOTATION = "defib.dev/upgrading-until"
+ANNOTATION = Mark.ANNOUNCED
 FURTHEST = timedelta(days=7)
 EXAMPLE = "2030-01-31T18:00:00Z"
 NAMED = 3  # so many objects with the same mistake are named, the others counted

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from defib.decide.upgrade.signal import Signal, grouped, is_usable
+from defib.decide.upgrade.signal import Signal, cordoned, grouped, is_usable
 from defib.model.cluster import Cluster
 from defib.model.node import Node
 
@@ -23,7 +23,7 @@ _RELEASE = re.compile(r"v?([0-9]{1,6})\.([0-9]{1,6})\.([0-9]{1,6})(?![0-9])")
 
 
 def kubeadm(cluster: Cluster, _namespace: str) -> Iterator[Signal]:
-    cordoned_ones = [node for node in cluster.nodes.values() if node.spec.unschedulable]
+    cordoned_ones = cordoned(cluster)
     if not cordoned_ones:
         return
     texts = {node.status.node_info.kubelet_version for node in cluster.nodes.values()}
@@ -34,23 +34,23 @@ def kubeadm(cluster: Cluster, _namespace: str) -> Iterator[Signal]:
         for node in cordoned_ones
         if releases.get(node.status.node_info.kubelet_version, newest) < newest and _may_be_upgraded(node, cluster.now)
     )
-    for (release, cordoned), nodes in grouped(upgrading).items():
+    for (release, since), nodes in grouped(upgrading).items():
         yield Signal(
             name="kubeadm",
             message=f"the node is cordoned with kubelet {_said(release)} while others have {_said(newest)}",
             nodes=nodes,
-            until=cordoned + PARKED_AFTER if cordoned else None,
-            since=cordoned,
+            until=since + PARKED_AFTER if since else None,
+            since=since,
         )
 
 
 def _may_be_upgraded(node: Node, now: datetime) -> bool:
-    cordoned = _cordoned_at(node)
-    if cordoned is None:
+    since = _cordoned_at(node)
+    if since is None:
         return True
     ready = node.condition("Ready")
     failed = ready.last_transition_time if ready is not None and ready.status != "True" else None
-    return now - cordoned < PARKED_AFTER and not (is_usable(failed) and failed < cordoned)
+    return now - since < PARKED_AFTER and not (is_usable(failed) and failed < since)
 
 
 def _cordoned_at(node: Node) -> datetime | None:

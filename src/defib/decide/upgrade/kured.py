@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from defib.decide.upgrade.signal import Signal, Watch, grouped, is_usable, moment, nodes_with, objects
+from defib.decide.upgrade.signal import Mark, Signal, Watch, grouped, is_usable, moment, nodes_with, objects
 from defib.model.cluster import Cluster
 from defib.model.health_check import KindRef
 
@@ -16,7 +16,7 @@ DAEMON_SET = "kube-system/kured"
 
 # Newer versions have their own domain. With --annotate-nodes, the node says it too, wherever the DaemonSet lives.
 LOCKS = ("kured.dev/kured-node-lock", "weave.works/kured-node-lock")
-REBOOTS = ("kured.dev/kured-reboot-in-progress", "weave.works/kured-reboot-in-progress")
+REBOOTS = (Mark.KURED, Mark.OLD_KURED)
 
 MESSAGE = "kured has locked the node to reboot it"
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from defib.decide.upgrade.signal import (
+    Mark,
     Signal,
     Watch,
     grouped,
@@ -17,7 +18,7 @@ from defib.model.cluster import Cluster
 from defib.model.health_check import KindRef
 
 CLUSTER_VERSIONS = Watch((KindRef("config.openshift.io/v1", "ClusterVersion"),))
-DESIRED_CONFIG = "machineconfiguration.openshift.io/desiredConfig"
+DESIRED_CONFIG = Mark.DESIRED_CONFIG
 CURRENT_CONFIG = "machineconfiguration.openshift.io/currentConfig"
 
 

@@ -1,8 +1,10 @@
 """What a signal is, and how it is read from objects whose every part may be missing or wrong."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from enum import StrEnum
+from functools import lru_cache
 from typing import TypeGuard, TypeVar
 
 import msgspec
@@ -12,8 +14,21 @@ from defib.model.health_check import KindRef
 from defib.model.meta import Unstructured
 from defib.model.moment import is_sensible, read_moment
 from defib.model.node import Node
+from defib.model.same import Same
 
 LONGEST_TEXT = 200
+
+
+class Mark(StrEnum):
+    """What a node is annotated with by whoever takes it down."""
+
+    ANNOUNCED = "defib.dev/upgrading-until"
+    DESIRED_CONFIG = "machineconfiguration.openshift.io/desiredConfig"
+    KURED = "kured.dev/kured-reboot-in-progress"
+    OLD_KURED = "weave.works/kured-reboot-in-progress"
+
+
+_MARKS = frozenset(mark.value for mark in Mark)
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -43,9 +58,22 @@ def objects(cluster: Cluster, watch: Watch) -> Iterator[Unstructured]:
             return
 
 
-def nodes_with(cluster: Cluster, annotation: str) -> list[Node]:
-    """Thousands are asked in each pass of a bad hour, and hardly any has it: so they are asked without a detour."""
-    return [node for node in cluster.nodes.values() if (said := node.metadata.annotations) and annotation in said]
+def nodes_with(cluster: Cluster, mark: Mark) -> list[Node]:
+    return [node for node in _marked(Same(cluster.nodes)) if mark in (node.metadata.annotations or ())]
+
+
+def cordoned(cluster: Cluster) -> list[Node]:
+    return [node for node in _marked(Same(cluster.nodes)) if node.spec.unschedulable]
+
+
+@lru_cache(
+    maxsize=1
+)  # whoever looks for signals in a pass: thousands of nodes are asked once, and hardly any is marked
+def _marked(nodes: Same[Mapping[str, Node]]) -> tuple[Node, ...]:
+    bare = _MARKS.isdisjoint
+    return tuple(
+        node for node in nodes.value.values() if node.spec.unschedulable or not bare(node.metadata.annotations or ())
+    )
 
 
 def grouped(pairs: Iterable[tuple[Key, str]]) -> dict[Key, frozenset[str]]:
