@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from defib.clock import SystemClock
 from testbed.cluster import ControlPlane
 from tests.bench.growth import (
+    FALLS,
     FOLLOWED_WITHIN,
     SECONDS,
     SIZES,
@@ -18,6 +19,7 @@ from tests.bench.growth import (
     Step,
     failing_of,
     fallen_of,
+    middle_of,
     pace_of,
     verdicts,
 )
@@ -84,7 +86,8 @@ class Size:
         await self._ward.until(f"all {self._nodes:,} nodes are healthy", all_watched(self._nodes), SETTLED_WITHIN)
         started = self._replica.cpu_seconds
         rest = await self._rest(seconds)
-        one, many = [await self._fall(failing, rest) for failing in (1, failing_of(self._nodes))]
+        one = await self._fall(1, rest)
+        many, others = middle_of([await self._fall(failing_of(self._nodes), rest) for _ in range(FALLS)])
         return Step(
             nodes=self._nodes,
             pace=pace_of(self._nodes),
@@ -93,6 +96,7 @@ class Size:
             rest=rest,
             one=one,
             many=many,
+            others=others,
             peak_mib=self._replica.peak_mib,
             load=load,
         )

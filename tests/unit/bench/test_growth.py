@@ -12,6 +12,7 @@ from tests.bench.growth import (
     extrapolated,
     failing_of,
     fallen_of,
+    middle_of,
     on_top,
     pace_of,
     scaled,
@@ -52,6 +53,11 @@ def test_a_straight_line_is_drawn_on_with_what_even_no_node_costs() -> None:
     assert extrapolated(smaller, cpu, LARGEST) == pytest.approx(0.1 + failing_of(LARGEST) / 100)
 
 
+def test_of_three_falls_the_one_in_the_middle_counts_and_the_others_are_kept() -> None:
+    low, middle, high = (a_fall(2, cpu_seconds=used) for used in (0.1, 0.2, 0.9))
+    assert middle_of([high, low, middle]) == (middle, [low, high])
+
+
 def test_a_cluster_that_grows_along_the_line_keeps_every_promise() -> None:
     assert broken() == []
 
@@ -70,6 +76,7 @@ def test_a_third_more_than_the_line_breaks_it_and_a_quarter_more_does_not() -> N
         ({"start_cpu_seconds": 9.0}, "15,000 nodes: CPU to start"),
         ({"one": a_fall(1, strays=1)}, "all sizes: remediations of nodes that failed"),
         ({"many": a_fall(300, followed=299)}, "all sizes: remediations of nodes that failed"),
+        ({"others": [a_fall(300, strays=1)]}, "all sizes: remediations of nodes that failed"),
         ({"rest": a_stretch(heartbeats=100)}, "all sizes: renewals seen, of those that were to be written"),
     ],
 )
