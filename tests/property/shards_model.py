@@ -409,12 +409,14 @@ def history(seed: int, way: Way = AS_IT_IS) -> History:
     while world.unowned(moment) and moment < trouble + PEACE * lease:
         moment += lease / 50
         world.run(moment)
+    owned_after = (moment - trouble) * SLOWEST / lease
+    unsettled = tuple(_unsettled(world, moment)) if seed % 10 == 0 else ()
     return History(
         wrong=tuple(world.wrong),
         taken=world.taken,
         handed_over=world.handed_over,
-        owned_after=(moment - trouble) * SLOWEST / lease,
-        unsettled=tuple(_unsettled(world, moment)) if seed % 10 == 0 else (),
+        owned_after=owned_after,
+        unsettled=unsettled,
     )
 
 
