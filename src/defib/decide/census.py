@@ -7,8 +7,6 @@ has changed, and a quiet cluster of thousands costs next to nothing.
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
-from itertools import compress
-from operator import is_, is_not
 from typing import NamedTuple
 
 import msgspec
@@ -18,7 +16,7 @@ from defib.model.action import Because
 from defib.model.health_check import Check, UnhealthyCondition
 from defib.model.moment import is_sensible
 from defib.model.node import Condition, Node
-from defib.model.same import Same
+from defib.model.same import Same, changed
 from defib.model.selector import Selector
 
 
@@ -55,10 +53,7 @@ def take_census(check: Check, nodes: Mapping[str, Node], before: Census | None) 
 @lru_cache(maxsize=1)  # each check asks, and so does whoever tells people of it
 def changed_nodes(before: Same[Mapping[str, Node]], after: Same[Mapping[str, Node]]) -> tuple[str, ...]:
     """Names of nodes that are new, other objects than before, or gone."""
-    was, now = before.value, after.value
-    if len(was) == len(now) and all(map(is_, was, now)):  # nobody came or went: they stand in the same order
-        return tuple(compress(now, map(is_not, was.values(), now.values())))
-    return (*(name for name, node in now.items() if was.get(name) is not node), *(was.keys() - now.keys()))
+    return changed(before.value, after.value)
 
 
 def _counted(check: Check, nodes: Mapping[str, Node], before: Census | None, names: Iterable[str]) -> Census:

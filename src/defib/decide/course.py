@@ -83,16 +83,14 @@ def _is_of(remediation: Remediation, step: Step) -> bool:
 def record_of(view: View, node: str, step: Step) -> StartedRemediation | None:
     """What the status says about this step. Template and kind count: one kind may be used in several steps."""
     recorded = view.recorded.get(node)
+    if recorded is None or not recorded.remediations:
+        return None
     makes = step.template.makes
-    return next(
-        (
-            entry
-            for entry in (recorded.remediations if recorded else None) or ()
-            if (entry.resource.api_version, entry.resource.kind) == (makes.api_version, makes.name)
-            and entry.template_name in ("", step.template.name)
-        ),
-        None,
-    )
+    for entry in recorded.remediations:
+        made, template = entry.resource, entry.template_name
+        if made.kind == makes.name and made.api_version == makes.api_version and template in ("", step.template.name):
+            return entry
+    return None
 
 
 def has_timed_out(view: View, node: str, step: Step, found: Remediation | None) -> bool:

@@ -1,23 +1,16 @@
 """Whether we may trust our own sight. When in doubt, nothing new is done: a false alarm is worse than a late one."""
 
-from collections.abc import Iterator, Mapping
-from datetime import datetime
-from functools import lru_cache
-
-import msgspec
+from collections.abc import Iterator
 
 from defib.decide.ground import Ground
 from defib.decide.machine_checks import MACHINE_HEALTH_CHECK
+from defib.decide.overdue import count
 from defib.decide.rules import Rules
 from defib.model import medik8s
-from defib.model.cluster import CONFIG_MAPS, Cluster, Served
+from defib.model.cluster import CONFIG_MAPS, HEARTBEAT_NAMESPACE, Cluster, Served
 from defib.model.health_check import Check
-from defib.model.lock import length_of
-from defib.model.moment import is_sensible
-from defib.model.node import Lease, Node
 from defib.model.node_drain import DRAIN
 from defib.model.reasons import EventReason
-from defib.model.same import Same
 
 BRAKE, SELF_DOUBT = (
     EventReason.BRAKE,
@@ -105,45 +98,11 @@ def overdue_heartbeats(cluster: Cluster, *, goes_on: bool = False) -> tuple[int,
     being proved. Whoever begins does not: they may have fallen silent for the same reason as the one that it would begin with.
 
     """
-    counted = _counted(Same(cluster.heartbeats), Same(cluster.nodes), cluster.now)
+    counted = count(cluster)
     open_ones = (one for one in cluster.incidents().values() if one.is_open)
     down = {one.spec.node for one in open_ones if one.status.proof is not None or (goes_on and one.is_switched_off)}
-    missing = {node for node in down if cluster.heartbeat_of(node) is not None} - counted.mute
-    return len(counted.silent - missing), counted.known - len(missing)
-
-
-class _Counted(msgspec.Struct, frozen=True):
-    known: int
-    silent: frozenset[str]
-    mute: frozenset[str]  # of whom no heartbeat says anything
-
-
-@lru_cache(maxsize=1)  # several ask in one pass, and there are thousands of them
-def _counted(heartbeats: Same[Mapping[str, Lease]], nodes: Same[Mapping[str, Node]], now: datetime) -> _Counted:
-    """The same as to ask each when it ends. But nearly all last equally long, so it is enough to know once for each length
-    which renewals are too old.
-    """
-    silent: list[str] = []
-    mute: list[str] = []
-    too_old: dict[int, datetime] = {}
-    there = nodes.value
-    for lease in heartbeats.value.values():
-        spec, node = lease.spec, lease.metadata.name
-        renewed, seconds = spec.renew_time, spec.lease_duration_seconds
-        if (
-            renewed is None
-            or seconds is None
-            or not spec.holder_identity
-            or node not in there
-            or not is_sensible(renewed)
-        ):
-            mute.append(node)
-            continue
-        if seconds not in too_old:
-            too_old[seconds] = now - length_of(seconds)
-        if renewed < too_old[seconds]:
-            silent.append(node)
-    return _Counted(len(heartbeats.value) - len(mute), frozenset(silent), frozenset(mute))
+    missing = (cluster.heartbeats.keys() & {f"{HEARTBEAT_NAMESPACE}/{node}" for node in down}) - counted.mute
+    return len(counted.silent - missing), len(cluster.heartbeats) - len(counted.mute) - len(missing)
 
 
 def brake_reason(cluster: Cluster, rules: Rules) -> str:

@@ -19,7 +19,7 @@ from defib.model.meta import Resource, Unstructured
 from defib.model.node import Lease, Node
 from defib.model.power import FenceCheck, PowerSeen
 from defib.model.pulse import Pulse
-from defib.model.same import Same
+from defib.model.same import Same, Sieve
 
 R = TypeVar("R", bound=Resource)
 
@@ -127,7 +127,8 @@ class _Sorts(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=4)  # whoever looks again at what has not changed gets the very same maps, and knows it by that
 def _sorts(same: Same[Mapping[str, NodeIncident]]) -> _Sorts:
-    accounts = {name: one for name, one in same.value.items() if one.is_account}
-    if not accounts:
-        return _Sorts(same.value, accounts)
-    return _Sorts({name: one for name, one in same.value.items() if name not in accounts}, accounts)
+    return _Sorts(_POWER_CYCLES.of(same.value), _ACCOUNTS.of(same.value))
+
+
+_POWER_CYCLES = Sieve[NodeIncident](lambda one: not one.is_account)
+_ACCOUNTS = Sieve[NodeIncident](lambda one: one.is_account)

@@ -71,15 +71,13 @@ def test_a_cluster_keeps_the_two_sorts_apart() -> None:
 
 
 def test_what_has_not_changed_is_known_by_being_the_same() -> None:
-    """Others look through all incidents again only when there is another map of them."""
+    """Others look through all incidents again only when one of them is another, and accounts come by the hundred."""
     both = {one.name: one for one in (an_incident("n1", "n1"), an_incident("n1.1a2b3c4d", "n1"))}
     first, second = (Cluster(now=T0, others={INCIDENTS: both}) for _ in range(2))
     assert first.incidents() is second.incidents()
     assert first.accounts() is second.accounts()
-    other = Cluster(now=T0, others={INCIDENTS: dict(both)})
+    more = Cluster(now=T0, others={INCIDENTS: both | {"n2.1a2b3c4d": an_incident("n2.1a2b3c4d", "n2")}})
+    assert more.incidents() is first.incidents()
+    assert more.accounts().keys() == {"n1.1a2b3c4d", "n2.1a2b3c4d"}
+    other = Cluster(now=T0, others={INCIDENTS: both | {"n1": an_incident("n1", "n1")}})
     assert other.incidents() is not first.incidents()
-
-
-def test_without_accounts_the_map_is_the_one_that_was_seen() -> None:
-    incidents = {"n1": an_incident("n1", "n1")}
-    assert Cluster(now=T0, others={INCIDENTS: incidents}).incidents() is incidents

@@ -1,10 +1,9 @@
 """What a signal is, and how it is read from objects whose every part may be missing or wrong."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import lru_cache
 from typing import TypeGuard, TypeVar
 
 import msgspec
@@ -14,7 +13,7 @@ from defib.model.health_check import KindRef
 from defib.model.meta import Unstructured
 from defib.model.moment import is_sensible, read_moment
 from defib.model.node import Node
-from defib.model.same import Same
+from defib.model.same import Sieve
 
 LONGEST_TEXT = 200
 
@@ -59,21 +58,18 @@ def objects(cluster: Cluster, watch: Watch) -> Iterator[Unstructured]:
 
 
 def nodes_with(cluster: Cluster, mark: Mark) -> list[Node]:
-    return [node for node in _marked(Same(cluster.nodes)) if mark in (node.metadata.annotations or ())]
+    return [node for node in _marked.of(cluster.nodes).values() if mark in (node.metadata.annotations or ())]
 
 
 def cordoned(cluster: Cluster) -> list[Node]:
-    return [node for node in _marked(Same(cluster.nodes)) if node.spec.unschedulable]
+    return [node for node in _marked.of(cluster.nodes).values() if node.spec.unschedulable]
 
 
-@lru_cache(
-    maxsize=1
-)  # whoever looks for signals in a pass: thousands of nodes are asked once, and hardly any is marked
-def _marked(nodes: Same[Mapping[str, Node]]) -> tuple[Node, ...]:
-    bare = _MARKS.isdisjoint
-    return tuple(
-        node for node in nodes.value.values() if node.spec.unschedulable or not bare(node.metadata.annotations or ())
-    )
+def _is_marked(node: Node) -> bool:
+    return bool(node.spec.unschedulable) or not _MARKS.isdisjoint(node.metadata.annotations or ())
+
+
+_marked = Sieve(_is_marked)  # hardly any is, and whoever looks for signals in a pass asks all
 
 
 def grouped(pairs: Iterable[tuple[Key, str]]) -> dict[Key, frozenset[str]]:
