@@ -112,9 +112,14 @@ class Books:
                 await asyncio.sleep(_AGAIN_AFTER_SECONDS)
 
     async def _read(self, volume: int) -> None:
-        wish = {"key": _coded(_PREFIX), "range_end": _coded(_PREFIX[:-1] + "0"), "prev_kv": True}
-        if self.revision:
-            wish["start_revision"] = str(self.revision + 1)
+        # From the very beginning on: a node that has not changed since the run began is a node as well.
+        start = str(self.revision + 1)
+        wish = {
+            "key": _coded(_PREFIX),
+            "range_end": _coded(_PREFIX[:-1] + "0"),
+            "prev_kv": True,
+            "start_revision": start,
+        }
         body = msgspec.json.encode({"create_request": wish})
         connector, patience = aiohttp.UnixConnector(path=self._socket), aiohttp.ClientTimeout(total=None)
         async with (
