@@ -16,9 +16,8 @@ from defib.model.moment import is_sensible
 from defib.model.node import Lease, Node
 from defib.model.same import changed, has_same_keys
 
-AHEAD = timedelta(
-    seconds=10
-)  # a kubelet's heartbeat lasts for 40, and is renewed when 30 are left: none of the living ends soon
+# A kubelet's heartbeat lasts for 40 s, and is renewed when 30 are left: none of the living ends so soon.
+AHEAD = timedelta(seconds=10)
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,16 +32,19 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     ending: frozenset[str]  # unless they are renewed, until then
 
 
-_last: deque[Counted] = deque(maxlen=1)
+_last: deque[Counted] = deque(maxlen=1)  # it spares work, and changes nothing
 
 
 def count(cluster: Cluster) -> Counted:
     was = _last[0] if _last else None
     if was is None or not was.now <= cluster.now <= was.until or not has_same_keys(was.nodes, cluster.nodes):
-        _last.append(_sorted_out(cluster, cluster.heartbeats, cluster.now + AHEAD))
+        counted = _sorted_out(cluster, cluster.heartbeats, cluster.now + AHEAD)
     elif was.now != cluster.now or was.heartbeats is not cluster.heartbeats:
-        _last.append(_since(was, cluster))
-    return _last[0]
+        counted = _since(was, cluster)
+    else:
+        return was
+    _last.append(counted)
+    return counted
 
 
 def _since(was: Counted, cluster: Cluster) -> Counted:
