@@ -1,19 +1,23 @@
-"""A process in which many agents make their requests, each over a connection and with a token of its own.
+"""A process in which many agents, or as many kubelets, make their requests, each over a connection and with a token of its own.
 
-    python -m tests.bench.agents_crowd --server URL --ca FILE --tokens FILE --agents COUNT --result FILE
+    python -m tests.bench.agents_crowd --who agents --server URL --ca FILE --tokens FILE --agents COUNT --result FILE
 
 Its stage: walking, when all have been answered. From SIGUSR1 on it takes notes; at SIGTERM it writes them
-to the file and ends. Its agents have no watchdog and no peers to ask, which the API server does not notice.
+to the file and ends. Its agents have no watchdog and no peers to ask, which the API server does not notice. Its kubelets only
+renew their heartbeats, as real ones do: the whole Lease, with the version that they know. But in JSON, and not with certificates.
 """
 
 import argparse
 import asyncio
+import math
 import os
 import signal
 import socket
 import struct
-from collections.abc import Awaitable
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -22,18 +26,20 @@ from defib import __version__
 from defib.agent.api import LeanTransport
 from defib.agent.lease import Leases
 from defib.clock import SystemClock
-from defib.decide.self_fence.memory import Memory, ask_again, was_answered
 from defib.kube.client import Client
 from defib.kube.credentials import Token, User
 from defib.kube.errors import KubeError
 from defib.kube.kubeconfig import Connection
+from defib.kube.transport import Request
 from defib.model.secret import Secret
 from defib.model.self_fence import Report, peers_every
-from tests.bench.agents import PACE, Notes, together
+from tests.bench.agents import AGENTS_WALK, KUBELETS_WALK, PACE, Notes, together
 from tests.bench.stages import tell
 
 CLOCK = SystemClock()
 NAMESPACE = "default"
+HEARTBEATS = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+LEASE = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
 ZONES = ("zone-a", "zone-b", "zone-c")
 KNOWN = dict.fromkeys(ZONES, 333)  # as much to write as in a cluster of 1,000
 STARTED_WITHIN = 300.0
@@ -43,36 +49,28 @@ TCP_INFO_BYTES = 256
 TCP_COUNTERS = struct.Struct("@120xQQ")  # linux/tcp.h: bytes acknowledged, bytes received
 
 
-class Walker:
-    """One agent as the API server sees it."""
+class Walker(ABC):
+    """One client of the API server, with one request in each interval."""
 
-    def __init__(self, number: int, server: str, ca: Secret, token: Secret, every: int) -> None:
-        """`every`: so many requests are from one list to the next."""
-        user = User(name="agent", login=Token(token))
-        connection = Connection(server=server, source="the bench", ca=ca, user=user)
-        client = Client(LeanTransport(connection, CLOCK, PACE.request_seconds), CLOCK)
+    def __init__(self, number: int, client: Client) -> None:
         self.notes = Notes()
         self._number = number
-        self._leases = Leases(client, NAMESPACE, f"worker-{number:04}", PACE.request_seconds, CLOCK)
-        self._memory = Memory()
-        self._every = every
-        self._list_at = 2 + number * STEP % every
+        self._client = client
+        self._is_known = False
 
     async def begin(self) -> None:
         """Until it was answered once, so that all Leases are there and connections open."""
-        while not self._memory.answered:
+        while not self._is_known:
             await self._talk()
 
     async def walk(self) -> None:
-        """One request in each interval, as `Agent` makes them."""
-        await asyncio.sleep(CLOCK.jitter(2 * PACE.interval_seconds))  # so that one half renews while the other reads
+        await asyncio.sleep(CLOCK.jitter(PACE.interval_seconds))
         while True:
             began = CLOCK.monotonic()
             await self._talk()
             await asyncio.sleep(max(0.0, began + PACE.interval_seconds - CLOCK.monotonic()))
 
     async def _talk(self) -> None:
-        self._memory = ask_again(self._memory)
         question, took = self._question()
         notes, began = self.notes, CLOCK.monotonic()
         try:
@@ -82,17 +80,31 @@ class Walker:
             name = type(error).__name__
             notes.failures[name] = notes.failures.get(name, 0) + 1
         else:
-            now = CLOCK.monotonic()
-            took.append(now - began)
-            self._memory = was_answered(self._memory, PACE, asked_at=began, now=now, has_order=False)
+            took.append(CLOCK.monotonic() - began)
+            self._is_known = True
 
+    @abstractmethod
     def _question(self) -> tuple[Awaitable[object], list[float]]:
         """What is asked next, and where is noted how long it took."""
-        if self._memory.renews:
+
+
+class WalkingAgent(Walker):
+    """As `Agent` asks: renewals, and every so often a list of all."""
+
+    def __init__(self, number: int, client: Client, every: int) -> None:
+        """`every`: so many requests are from one list to the next."""
+        super().__init__(number, client)
+        self._leases = Leases(client, NAMESPACE, f"worker-{number:04}", PACE.request_seconds, CLOCK)
+        self._began = CLOCK.monotonic()
+        self._requests = 0
+        self._every = every
+        self._list_at = 2 + number * STEP % every
+
+    def _question(self) -> tuple[Awaitable[object], list[float]]:
+        self._requests += 1
+        if self._requests < self._list_at:
             return self._leases.renew(self._report()), self.notes.renewals
-        if self._memory.sequence < self._list_at:
-            return self._leases.read(self._report()), self.notes.reads
-        self._list_at = self._memory.sequence + self._every
+        self._list_at = self._requests + self._every
         return self._leases.all(), self.notes.lists
 
     def _report(self) -> Report:
@@ -108,11 +120,36 @@ class Walker:
             domain=ZONES[self._number % len(ZONES)],
             control_plane=False,
             version=__version__,
-            sequence=self._memory.sequence,
-            answered=self._memory.answered,
-            steady_seconds=round(self._memory.steady_seconds(CLOCK.monotonic()), 1),
+            answered_seconds=PACE.interval_seconds,
+            steady_seconds=math.floor(CLOCK.monotonic() - self._began),
             known=KNOWN,
         )
+
+
+class WalkingKubelet(Walker):
+    """The heartbeat of a node."""
+
+    def __init__(self, number: int, client: Client, _every: int) -> None:
+        super().__init__(number, client)
+        self._lease: dict[str, Any] = {}
+
+    def _question(self) -> tuple[Awaitable[object], list[float]]:
+        return self._renew(), self.notes.renewals
+
+    async def _renew(self) -> None:
+        name = f"worker-{self._number:04}"
+        spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": f"{CLOCK.now():%Y-%m-%dT%H:%M:%S.%fZ}"}
+        known = self._lease.get("metadata")
+        lease = {**LEASE, "metadata": known or {"name": name}, "spec": spec}
+        request = Request(
+            method="PUT" if known else "POST",
+            path=f"{HEARTBEATS}/{name}" if known else HEARTBEATS,
+            body=msgspec.json.encode(lease),
+        )
+        self._lease = msgspec.json.decode(await self._client.ask(request, deadline=PACE.request_seconds))
+
+
+WALKERS: dict[str, Callable[[int, Client, int], Walker]] = {AGENTS_WALK: WalkingAgent, KUBELETS_WALK: WalkingKubelet}
 
 
 def on_the_wire(port: int) -> dict[str, tuple[int, int]]:
@@ -147,7 +184,9 @@ async def measure(asked: argparse.Namespace) -> None:
     port = urlsplit(asked.server).port or 0
     begun, ended = (_on(number) for number in (signal.SIGUSR1, signal.SIGTERM))
     every = peers_every(asked.agents)
-    crowd = [Walker(number, asked.server, ca, Secret(token), every) for number, token in tokens.items()]
+    crowd = [
+        WALKERS[asked.who](number, _client(asked.server, ca, Secret(token)), every) for number, token in tokens.items()
+    ]
     async with asyncio.timeout(STARTED_WITHIN):
         await _begin(crowd)
     async with asyncio.TaskGroup() as group:
@@ -164,6 +203,11 @@ async def measure(asked: argparse.Namespace) -> None:
     sent, received = bytes_between(before, after)
     notes = together([*(walker.notes for walker in crowd), Notes(bytes_sent=sent, bytes_received=received)])
     await asyncio.to_thread(Path(asked.result).write_bytes, msgspec.json.encode(notes))
+
+
+def _client(server: str, ca: Secret, token: Secret) -> Client:
+    connection = Connection(server=server, source="the bench", ca=ca, user=User(name="walker", login=Token(token)))
+    return Client(LeanTransport(connection, CLOCK, PACE.request_seconds), CLOCK)
 
 
 def _on(number: signal.Signals) -> asyncio.Event:
@@ -186,6 +230,7 @@ async def _begin(crowd: list[Walker]) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.agents_crowd")
+    parser.add_argument("--who", required=True, choices=list(WALKERS))
     parser.add_argument("--server", required=True)
     parser.add_argument("--ca", required=True)
     parser.add_argument("--tokens", required=True)

@@ -1,4 +1,4 @@
-"""A thousand agents on a real API server: what their renewals, reads and lists cost it and etcd.
+"""A thousand agents on a real API server: what their renewals and lists cost it and etcd, beside the heartbeats of kubelets.
 
 Each agent has a service account's token of its own, as the kubelet gives them, and the rights that agents have. The agents
 are played by a few processes that make the real requests at the real pace.
@@ -20,13 +20,27 @@ from defib.kube.kinds import unstructured
 from defib.kube.transport import Request
 from testbed.cluster import ControlPlane
 from testbed.programs import Program
-from tests.bench.agents import AGENTS, SECONDS, Burden, Guarding, Notes, Talk, talk_of, together, verdicts
+from tests.bench.agents import (
+    AGENTS,
+    AGENTS_WALK,
+    KUBELETS_WALK,
+    SECONDS,
+    Burden,
+    Guarding,
+    Notes,
+    Talk,
+    talk_of,
+    together,
+    verdicts,
+)
 from tests.bench.agents_crowd import NAMESPACE
 from tests.bench.processes import OUR_PYTHON, BenchFailed, running, say, stages_until
 from tests.bench.usage import cpu_seconds_of
 from tests.e2e.agent_fleet import RIGHTS
 
 ACCOUNT = "defib-agent"
+HEARTBEATS_NAMESPACE = "kube-node-lease"
+HEARTBEAT_RIGHTS = [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "update"]}]
 CROWDS = 4  # processes, so that they have the CPU that agents have on nodes of their own
 WARM_UP_SECONDS = 20.0
 SETTLED_SECONDS = 30.0  # until the API server has done what it does after its start
@@ -48,11 +62,15 @@ async def guard(cluster: ControlPlane, agents: int, seconds: float) -> Guarding:
     await asyncio.sleep(seconds)  # the cost over this time is what is measured
     rest = _since(before, _spent(programs))
     say(f"  at rest: {', '.join(f'{name} {100 * spent / seconds:.1f} %' for name, spent in rest.items())} of a core")
+    say("Starting kubelets")
+    kubelets, heartbeats, _ = await _spent_for(KUBELETS_WALK, cluster, tokens, programs, seconds)
+    say(f"  answered: {heartbeats.renewals:,} heartbeats")
     say("Starting agents")
-    guarded, talk, crowd_share = await _guarded(cluster, tokens, programs, seconds)
-    burden = Burden(seconds=seconds, rest=rest, guarded=guarded)
-    say(f"  with agents: {', '.join(f'{name} {100 * burden.cpu_share(name):.1f} %' for name in rest)} more")
-    say(f"  answered: {talk.renewals:,} renewals, {talk.reads:,} reads and {talk.lists:,} lists")
+    agents_alone, talk, crowd_share = await _spent_for(AGENTS_WALK, cluster, tokens, programs, seconds)
+    burden = Burden(seconds=seconds, rest=rest, kubelets=kubelets, agents=agents_alone)
+    say(f"  for kubelets: {', '.join(f'{name} {100 * burden.for_kubelets(name):.1f} %' for name in rest)} more")
+    say(f"  for agents: {', '.join(f'{name} {100 * burden.for_agents(name):.1f} %' for name in rest)} more")
+    say(f"  answered: {talk.renewals:,} renewals and {talk.lists:,} lists")
     load_after, _, _ = os.getloadavg()
     return Guarding(
         agents=agents,
@@ -60,6 +78,7 @@ async def guard(cluster: ControlPlane, agents: int, seconds: float) -> Guarding:
         load_before=load_before,
         load_after=load_after,
         burden=burden,
+        heartbeats=heartbeats,
         talk=talk,
         crowd_share=crowd_share,
         verdicts=verdicts(agents, burden, talk),
@@ -76,8 +95,10 @@ async def _prepare(cluster: ControlPlane, agents: int) -> list[str]:
         role = {"apiGroup": RBAC[0], "kind": "Role", "name": ACCOUNT}
         subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
         await client.create(ACCOUNTS, named, namespace=NAMESPACE)
-        await client.create(ROLES, {**named, "rules": RIGHTS[:1]}, namespace=NAMESPACE)
-        await client.create(BINDINGS, {**named, "roleRef": role, "subjects": [subject]}, namespace=NAMESPACE)
+        for namespace, rules in ((NAMESPACE, RIGHTS[:1]), (HEARTBEATS_NAMESPACE, HEARTBEAT_RIGHTS)):
+            await cluster.wait_for_namespace(namespace)
+            await client.create(ROLES, {**named, "rules": rules}, namespace=namespace)
+            await client.create(BINDINGS, {**named, "roleRef": role, "subjects": [subject]}, namespace=namespace)
         return await _tokens(client, agents)
     finally:
         await client.close()
@@ -123,14 +144,14 @@ def _since(before: dict[str, float], after: dict[str, float]) -> dict[str, float
     return {name: after[name] - before[name] for name in before}
 
 
-async def _guarded(
-    cluster: ControlPlane, tokens: list[str], programs: dict[str, int], seconds: float
+async def _spent_for(
+    who: str, cluster: ControlPlane, tokens: list[str], programs: dict[str, int], seconds: float
 ) -> tuple[dict[str, float], Talk, float]:
-    """What both programs spent, what the agents noted, and what playing them cost."""
-    results = [cluster.directory / f"notes-{place}.json" for place in range(CROWDS)]
+    """What both programs spent, what those who walk noted, and what playing them cost."""
+    results = [cluster.directory / f"notes-{who}-{place}.json" for place in range(CROWDS)]
     async with AsyncExitStack() as stack:
         crowds = [
-            await stack.enter_async_context(await _crowd(cluster, tokens, place, result))
+            await stack.enter_async_context(await _crowd(who, cluster, tokens, place, result))
             for place, result in enumerate(results)
         ]
         for crowd in crowds:
@@ -148,12 +169,12 @@ async def _guarded(
 
 
 async def _crowd(
-    cluster: ControlPlane, tokens: list[str], place: int, result: Path
+    who: str, cluster: ControlPlane, tokens: list[str], place: int, result: Path
 ) -> AbstractAsyncContextManager[asyncio.subprocess.Process]:
     ca, theirs = result.with_suffix(".crt"), result.with_suffix(".tokens")
     await asyncio.to_thread(ca.write_bytes, cluster.ca_pem)
     await asyncio.to_thread(theirs.write_bytes, msgspec.json.encode(dict(list(enumerate(tokens))[place::CROWDS])))
-    named = {"server": cluster.url, "ca": ca, "tokens": theirs, "agents": len(tokens), "result": result}
+    named = {"who": who, "server": cluster.url, "ca": ca, "tokens": theirs, "agents": len(tokens), "result": result}
     return running(OUR_PYTHON, "tests.bench.agents_crowd", *(f"--{name}={value}" for name, value in named.items()))
 
 

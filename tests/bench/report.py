@@ -336,16 +336,17 @@ def _guarding(guarding: Guarding) -> list[str]:
     sent, received = (count / burden.seconds / 1000 for count in (talk.bytes_sent, talk.bytes_received))
     head = (
         f"Agents: {guarding.agents:,} of them, each with a connection and a token of its own, ask once in "
-        f"{PACE.interval_seconds:g} s for {burden.seconds:.0f} s: {talk.renewals:,} renewals, {talk.reads:,} reads and {talk.lists:,} "
-        f"lists of all agents,\n{sum(talk.failures.values()):,} without an answer. CPU of one core. On connections that lasted, "
+        f"{PACE.interval_seconds:g} s for {burden.seconds:.0f} s: {talk.renewals:,} renewals and {talk.lists:,} "
+        f"lists of all agents,\n{sum(talk.failures.values()):,} without an answer. Before that, as many kubelets renewed their "
+        f"heartbeats, {guarding.heartbeats.renewals:,} times. CPU of one core. On connections that lasted, "
         f"{sent:.0f} kB/s went to the API server and {received:.0f} kB/s came back. Who played\nthe agents used {100 * guarding.crowd_share:.0f} % of "
         f"a core. The load was {guarding.load_before:.1f} before and {guarding.load_after:.1f} after."
     )
     cost: list[Sequence[str]] = [
-        ("", "at rest, %", "with agents, %", "for agents, %"),
+        ("", "at rest, %", "for kubelets, %", "for agents, %"),
         *(_burden(name, burden) for name in burden.rest),
     ]
-    spreads = (("renewals", talk.renewal), ("reads", talk.read), ("lists", talk.list))
+    spreads = (("heartbeats", guarding.heartbeats.renewal), ("renewals", talk.renewal), ("lists", talk.list))
     times: list[Sequence[str]] = [
         ("of", "p50 s", "p99 s", "last s"),
         *((name, *_spread(one)) for name, one in spreads if one),
@@ -354,7 +355,7 @@ def _guarding(guarding: Guarding) -> list[str]:
 
 
 def _burden(name: str, burden: Burden) -> Sequence[str]:
-    shares = burden.rest[name] / burden.seconds, burden.guarded[name] / burden.seconds, burden.cpu_share(name)
+    shares = burden.rest[name] / burden.seconds, burden.for_kubelets(name), burden.for_agents(name)
     return (name, *(f"{100 * share:.1f}" for share in shares))
 
 

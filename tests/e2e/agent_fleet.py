@@ -25,6 +25,7 @@ CLOCK = SystemClock()
 ZONES = {"n1": "east", "n2": "east", "n3": "east", "n4": "west", "n5": "west"}
 WATCHDOG_SECONDS = 6.0
 PACE = ("--interval=2s", "--request-timeout=2s", "--failures=3", "--peer-time=8s")
+SLOW = ("--interval=15s", "--request-timeout=3s", "--failures=3", "--peer-time=8s")
 PORT = 9640
 USER = "agents"
 NOBODY = 2**22  # no process has this number
@@ -126,12 +127,18 @@ class Fleet:
         return read_report(await self.client.get(LEASES.at(lease_name(name), self.namespace)))
 
     async def expect_armed(self, *names: str) -> None:
-        """And answered often enough that all know of each other."""
+        """And all know of each other."""
 
         async def are_armed() -> bool:
             reports = [await self.report(name) for name in names]
-            return all(report is not None and report.armed and report.sequence >= 6 for report in reports)
+            return all(
+                report is not None and report.armed and sum(report.known.values()) == len(names) for report in reports
+            )
 
+        await self.expect_there(*names)
+        await eventually(are_armed, within=START_SECONDS)
+
+    async def expect_there(self, *names: str) -> None:
         async def are_there() -> bool:
             leases = await self.client.list_all(LEASES)
             return {lease_name(name) for name in names} <= {
@@ -139,7 +146,6 @@ class Fleet:
             }
 
         await eventually(are_there, within=START_SECONDS)
-        await eventually(are_armed, within=START_SECONDS)
 
     async def order(self, name: str) -> None:
         order = text_of(Order(remediation="a-uid", boot_id=self.nodes[name].boot_id))
@@ -210,20 +216,27 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 @asynccontextmanager
 async def fleet_of(
-    network: Network, kubeconfig: Path, client: Client, folder: Path, *names: str
+    network: Network, kubeconfig: Path, client: Client, folder: Path, *, slow: str = ""
 ) -> AsyncIterator[Fleet]:
-    """Armed, and each in a namespace of its own, so that no other fleet's agents are known to it."""
+    """Armed, and each in a namespace of its own, so that no other fleet's agents are known to it.
+
+    One that is slow comes when the others are there: it rarely reads who they are.
+    """
     namespace = f"fleet-{folder.name.replace('_', '-')[-40:]}".strip("-").lower()
     await client.create(NAMESPACES, {"metadata": {"name": namespace}})
     tls = await asyncio.to_thread(AgentAuthority().write, folder / "tls")
     nodes: dict[str, NodeProcess] = {}
     try:
-        for name in names or ZONES:
+        for name in ZONES:
             (folder / name).mkdir()
             nodes[name] = await asyncio.to_thread(NodeProcess, name, folder / name)
-        for node in nodes.values():
-            await asyncio.to_thread(node.start_agent, network, kubeconfig, tls, namespace)
         fleet = Fleet(nodes, network, client, namespace)
+        for node in nodes.values():
+            if node.name != slow:
+                await asyncio.to_thread(node.start_agent, network, kubeconfig, tls, namespace)
+        if slow:
+            await fleet.expect_there(*(name for name in nodes if name != slow))
+            await asyncio.to_thread(nodes[slow].start_agent, network, kubeconfig, tls, namespace, SLOW)
         await fleet.expect_armed(*nodes)
         yield fleet
     except BaseException:

@@ -42,7 +42,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(420, func_only=True), pytest
 
 CLOCK = SystemClock()
 HOME = "defib-system"
-PACE = ("--interval=1s", "--request-timeout=1s", "--failures=6", "--peer-time=6s")
+PACE = ("--interval=1s", "--request-timeout=1s", "--failures=6", "--peer-time=8s")
 KNOWN_SECONDS = 2 * PEERS_EVERY * 1.0 + 10.0  # before the node was last answered: who is younger is not heard
 PATIENCE_SECONDS = 180.0  # the safe time, and what a busy machine adds to it
 TEMPLATES = unstructured(

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from defib.agent.asking import ANSWER_SECONDS
 from defib.decide.fencing.policy import read_self_fence
 from defib.kube.client import Merge
 from defib.kube.kinds import LEASES
 from defib.model.power_cycle import Policy
-from defib.model.self_fence import ORDER, Order, lease_name, text_of
+from defib.model.self_fence import ORDER, Order, Pace, lease_name, text_of
 from defib.simulate.virtual_time import VirtualClock
 from tests.simulation.coverage import missed
 from tests.simulation.faults import Trouble
@@ -22,7 +23,7 @@ from tests.simulation.history import OnNode
 from tests.simulation.many import Days, live_all
 from tests.simulation.runs import SELF_FENCE, drawn_for
 from tests.simulation.self_fence.guarded import BY_ILL_AGENT, BY_ORDER, BY_SILENCE, GuardedNodes
-from tests.simulation.self_fence.guarding import QUICK, Guarding
+from tests.simulation.self_fence.guarding import QUICK, SLOW, USUAL, Guarding
 from tests.simulation.self_fence.machines import BOOTED, IN_VAIN, LOST_POWER
 from tests.simulation.self_fence.network import API, Network, TalkingLoop
 from tests.simulation.self_fence.reached import SOMETIMES
@@ -86,7 +87,7 @@ def test_whatever_is_drawn_the_operator_understands_it() -> None:
 
 def a_shape(split: str = "abc", **guarding: object) -> Shape:
     shape, _ = drawn_for(1, SELF_FENCE)
-    own = Guarding(pace=QUICK, **guarding)  # type: ignore[arg-type]  # whatever a test wants
+    own = Guarding(**guarding)  # type: ignore[arg-type]  # whatever a test wants
     return Shape(**{name: getattr(shape, name) for name in shape.__struct_fields__} | _cluster(split, own))
 
 
@@ -129,6 +130,7 @@ def play(shape: Shape, scenario: Callable[[Room], Awaitable[None]]) -> list[tupl
             cluster.cancel()
             for one in room.nodes.values():
                 one.agent.end()
+            await asyncio.sleep(ANSWER_SECONDS)  # virtual: nobody asks any more
         return room.told()
 
     loop = TalkingLoop(timedelta(hours=1))
@@ -197,12 +199,16 @@ def test_when_answers_of_peers_are_lost_on_their_way_a_node_is_as_good_as_alone(
     assert play(a_shape(), scenario)[0] == ("n1", BY_SILENCE)
 
 
-def test_when_the_api_server_is_down_for_all_nobody_dies() -> None:
+@pytest.mark.parametrize("paces", [(QUICK,), (QUICK, SLOW), (QUICK, SLOW, SLOW), (SLOW, SLOW, USUAL, SLOW, QUICK)])
+def test_when_the_api_server_is_down_for_all_nobody_dies(paces: tuple[Pace, ...]) -> None:
+    """Not those either who notice it long before the others do."""
+
     async def scenario(room: Room) -> None:
+        await asyncio.sleep(60)  # virtual: also the slow ones know all others
         room.world.server.stop()
         await asyncio.sleep(200)  # virtual
 
-    assert play(a_shape("aabbc"), scenario) == []
+    assert play(a_shape("aabbc", paces=paces), scenario) == []
 
 
 def test_a_frozen_agent_takes_its_node_along_and_the_next_boot_has_another() -> None:

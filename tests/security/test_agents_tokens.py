@@ -120,7 +120,7 @@ async def renewed(site: Site) -> Site:
 
 
 async def test_an_agent_makes_and_renews_the_lease_of_its_own_node(renewed: Site) -> None:
-    lease = await agent_of(renewed, "w1").renew(msgspec.structs.replace(REPORTED, sequence=7))
+    lease = await agent_of(renewed, "w1").renew(msgspec.structs.replace(REPORTED, steady_seconds=7))
     assert lease.name == lease_name("w1")
     assert [one.name for one in await agent_of(renewed, "w1").all()] == [lease_name(node) for node in NODE_NAMES]
     assert await agent_of(renewed, "w1").site()
@@ -148,7 +148,7 @@ async def test_an_order_is_the_operators_to_write_and_to_take_back(renewed: Site
     ref = LEASES.at(lease_name("w1"), HOME)
     ordered = await renewed.operator.patch(ref, Merge({"metadata": {"annotations": ORDERED}}))
     assert ordered.annotations.items() >= ORDERED.items()
-    renewal = await agent_of(renewed, "w1").renew(msgspec.structs.replace(REPORTED, sequence=8))
+    renewal = await agent_of(renewed, "w1").renew(msgspec.structs.replace(REPORTED, steady_seconds=8))
     assert renewal.annotations.items() >= ORDERED.items(), "an agent goes on to report, and reads it"
     for words in (None, "another"):
         with pytest.raises(Forbidden, match="do not write it or take it away"):

@@ -1,9 +1,10 @@
-"""Answering peers that ask about themselves: with what the API server says now of their Lease, or that we are cut off too.
+"""Answering peers that ask about themselves: with what the API server says now of their Lease, or that it does not answer us either.
 
 Whoever asks must show a certificate of the agents' authority, and gets nothing but that. One connection is one question.
 """
 
 import asyncio
+import math
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -27,6 +28,7 @@ PER_ASKER_SECONDS = 0.25  # between two questions of one address
 ASKERS_MAX = 1024
 SHARED_SECONDS = 2.0  # for so long one look at a Lease answers all who ask
 SHARED_MAX = 256
+DOUBT_SECONDS = 5.0  # from one look to the next, while none is answered: longer than one takes
 LOOKS_PER_SECOND = 10.0  # at the API server, for all peers together
 LOOKS_BURST = 20.0
 NONCE_MAX = 64
@@ -48,21 +50,31 @@ Look = Callable[[str], Awaitable[Found]]
 class Relay:
     """What the API server says of a node's Lease: one look for all who ask within a moment, and not too many looks.
 
-    Whoever is cut off says so at once, however many ask: when the API server is down for all, all lives hang on that.
+    Whoever is told that we are cut off may live by that. So we remember when we last said it, and report that. While the API
+    server does not answer we say so at once, however many ask: when it is down for all, all lives hang on that.
     """
 
-    def __init__(self, look: Look, is_cut_off: Callable[[], bool], clock: Clock) -> None:
+    def __init__(self, look: Look, clock: Clock) -> None:
+        self.steady_since = clock.monotonic()  # since then nobody was told that we are cut off
         self._look = look
-        self._is_cut_off = is_cut_off
         self._clock = clock
         self._shared: OrderedDict[str, tuple[float, asyncio.Future[Found]]] = OrderedDict()
         self._spare = LOOKS_BURST
         self._counted_at = clock.monotonic()
+        self._doubts_until = -math.inf
+        self._look_again_at = -math.inf
 
     async def ask(self, node: str) -> tuple[Found, float]:
-        """And when that look began."""
+        """And since when that is true."""
+        found, began = await self._find(node)
+        if found.word is not Word.CUT_OFF:
+            return found, began
+        self.steady_since = self._clock.monotonic()
+        return found, self.steady_since
+
+    async def _find(self, node: str) -> tuple[Found, float]:
         now = self._clock.monotonic()
-        if self._is_cut_off():
+        if now < min(self._doubts_until, self._look_again_at):
             return Found(Word.CUT_OFF), now
         began, found = self._shared.get(node, (0.0, None))
         if found is not None and now - began < SHARED_SECONDS:
@@ -74,11 +86,14 @@ class Relay:
         self._shared.move_to_end(node)
         if len(self._shared) > SHARED_MAX:
             self._shared.popitem(last=False)
+        self._look_again_at = now + DOUBT_SECONDS
         result = Found(Word.UNKNOWN)
         try:
             result = await self._look(node)
         finally:
             future.set_result(result)
+        is_in_vain = result.word is Word.CUT_OFF
+        self._doubts_until = self._clock.monotonic() + 2 * DOUBT_SECONDS if is_in_vain else -math.inf
         return result, now
 
     def _may_look(self, now: float) -> bool:

@@ -11,12 +11,12 @@ import msgspec
 
 from defib.agent.certificates import NAME, BadCertificates, Certificates
 from defib.agent.exchange import BadAnswer, connect
-from defib.agent.words import PATH, Told, says
+from defib.agent.words import FIND_SECONDS, PATH, Told, says
 from defib.clock import Clock
 from defib.decide.self_fence.verdict import Round, Says
 from defib.model.self_fence import Pace
 
-ON_THE_WAY_SECONDS = 1.0  # besides what the peer itself takes to ask the API server
+ANSWER_SECONDS = FIND_SECONDS + 1.0  # what the peer takes to ask the API server, and the way there and back
 AT_ONCE_MIN, AT_ONCE_MAX = 16, 512
 AGE_SECONDS_MAX = 10.0
 HTTP_OK = 200
@@ -40,13 +40,9 @@ class Asking(msgspec.Struct, frozen=True):
     clock: Clock
 
 
-def answer_seconds(pace: Pace) -> float:
-    return pace.request_seconds + ON_THE_WAY_SECONDS
-
-
 def at_once(peers: int, pace: Pace) -> int:
     """So many that all are asked twice in the time for peers, if none answers."""
-    batches = max(1, math.floor(pace.peer_seconds / (2 * answer_seconds(pace))))
+    batches = max(1, math.floor(pace.peer_seconds / (2 * ANSWER_SECONDS)))
     return min(AT_ONCE_MAX, max(AT_ONCE_MIN, math.ceil(peers / batches)))
 
 
@@ -76,7 +72,7 @@ async def _ask(asking: Asking, peer: Address) -> tuple[Says, float] | None:
     began = asking.clock.monotonic()
     nonce = uuid.uuid4().hex
     try:
-        async with asyncio.timeout(answer_seconds(asking.pace)):
+        async with asyncio.timeout(ANSWER_SECONDS):
             told = await _told(asking, peer, nonce)
     except (OSError, EOFError, TimeoutError, BadAnswer, BadCertificates, msgspec.DecodeError):
         return None
@@ -88,7 +84,7 @@ async def _ask(asking: Asking, peer: Address) -> tuple[Says, float] | None:
 
 async def _told(asking: Asking, peer: Address, nonce: str) -> Told:
     tls: ssl.SSLContext = asking.certificates.current().asking
-    line = await connect(peer.host, peer.port, tls, NAME, answer_seconds(asking.pace))
+    line = await connect(peer.host, peer.port, tls, NAME, ANSWER_SECONDS)
     try:
         path = f"{PATH}{quote(asking.node)}?nonce={nonce}"
         answer = await line.ask(f"GET {path} HTTP/1.1\r\nHost: {NAME}\r\nConnection: close\r\n\r\n")

@@ -8,7 +8,7 @@ import msgspec
 
 from defib.agent.answering import Found
 from defib.agent.asking import Address
-from defib.agent.words import Word
+from defib.agent.words import FIND_SECONDS, Word
 from defib.clock import Clock
 from defib.decide.ground import CONTROL_PLANE_LABELS
 from defib.decide.self_fence.verdict import Peer
@@ -45,7 +45,7 @@ class Site(msgspec.Struct, frozen=True):
 
 
 class Leases:
-    """All requests of an agent, each within `seconds`. They raise KubeError, if nothing else is said."""
+    """All requests of an agent. Its own have so many seconds each. They raise KubeError, if nothing else is said."""
 
     def __init__(self, client: Client, namespace: str, node: str, seconds: float, clock: Clock) -> None:
         self._client = client
@@ -71,13 +71,6 @@ class Leases:
         except NotFound:
             return await self._make(report)
 
-    async def read(self, report: Report) -> Lease:
-        """The same answer for much less work, as new as the question. The report is for a Lease that is gone: it is made anew."""
-        try:
-            return await self._client.get(self._own, deadline=self._seconds)
-        except NotFound:
-            return await self._make(report)
-
     async def _make(self, report: Report) -> Lease:
         body = _body(report, self._node, self._clock.now())
         body["metadata"]["name"] = self._own.name
@@ -91,9 +84,11 @@ class Leases:
     async def look(self, node: str) -> Found:
         """What the API server has for a peer. Raises nothing. A Lease that is gone took its order along: that is no word."""
         try:
-            lease = await self._client.get(LEASES.at(lease_name(node), self._namespace), deadline=self._seconds)
-        except KubeError:
+            lease = await self._client.get(LEASES.at(lease_name(node), self._namespace), deadline=FIND_SECONDS)
+        except NotFound:
             return Found(Word.UNKNOWN)
+        except KubeError:
+            return Found(Word.CUT_OFF)
         return Found(Word.REACHED, read_order(lease))
 
 

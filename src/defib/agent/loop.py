@@ -1,4 +1,4 @@
-"""The life of an agent: it renews and reads, asks its peers when it must, and feeds its watchdog for as long as it is allowed to.
+"""The life of an agent: it renews its Lease, asks its peers when it must, and feeds its watchdog for as long as it is allowed to.
 
 Feeding needs a permit that ends by itself, so a loop that hangs stops it. The watchdog is armed only after the API server
 has said that this boot is not meant to die: an agent that is started again and again does not feed on that account. It is
@@ -14,7 +14,8 @@ import msgspec
 import structlog
 
 from defib import __version__
-from defib.agent.asking import AT_ONCE_MAX, Asking, ask_all, at_once
+from defib.agent.answering import Relay
+from defib.agent.asking import ANSWER_SECONDS, AT_ONCE_MAX, Asking, ask_all, at_once
 from defib.agent.lease import Leases, Neighbour, Site, neighbours
 from defib.agent.settings import AgentSettings, feed_seconds
 from defib.agent.watchdog import NoWatchdog, Watchdog
@@ -29,6 +30,8 @@ log = structlog.get_logger("agent")
 
 LOOK_SECONDS = 1.0
 STOP_SECONDS = 25.0  # a kubelet kills what has not ended after 30 s
+FIRST_LIST_AGAIN = 3  # requests after one that failed
+LONG_SECONDS = 86_400.0  # as long as nobody cares how much longer
 
 
 class Means(msgspec.Struct, frozen=True):
@@ -36,6 +39,7 @@ class Means(msgspec.Struct, frozen=True):
 
     leases: Leases
     asking: Asking
+    relay: Relay
     arm: Callable[[], Watchdog]
     clock: Clock
 
@@ -76,10 +80,6 @@ class Agent:
                 if self._watchdog:
                     self._watchdog.leave()
 
-    def is_cut_off(self) -> bool:
-        """Whether peers are told so: our own requests have had no answer for long."""
-        return self._memory.is_cut_off(self._now(), self._settings.pace)
-
     def _now(self) -> float:
         return self._means.clock.monotonic()
 
@@ -93,14 +93,20 @@ class Agent:
                 self._arm_when_ready()
             if is_stopping and (ended := self._ended(is_answered=is_answered)) is not None:
                 return ended
-            await self._pause(began + self._settings.pace.interval_seconds)
+            await self._pause(began + self._next_seconds(is_answered=is_answered))
+
+    def _next_seconds(self, *, is_answered: bool) -> float:
+        """From one request to the next."""
+        if is_answered and self._place.peers is None and self._memory.requests + 1 >= self._list_at:
+            return LOOK_SECONDS  # nothing is armed before peers are known
+        return self._settings.pace.interval_seconds if is_answered else self._settings.pace.retry_seconds
 
     async def _talk(self, *, is_stopping: bool) -> bool:
         """One request, and what its answer says. Whether there was one."""
-        pace, began = self._settings.pace, self._now()
+        began = self._now()
         self._memory = ask_again(self._memory)
         try:
-            async with asyncio.timeout(pace.request_seconds):
+            async with asyncio.timeout(self._settings.pace.request_seconds):
                 lease = await self._ask(is_stopping=is_stopping)
         except (KubeError, TimeoutError) as error:
             self._tell_trouble(str(error) or "no answer in time")
@@ -109,28 +115,27 @@ class Agent:
         self._round = None
         order = read_order(lease) if lease else None
         has_order = order is not None and order.boot_id == self._means.asking.boot_id
-        self._memory = was_answered(self._memory, pace, asked_at=began, now=self._now(), has_order=has_order)
-        if self._memory.renews:
-            self._place = was_told(self._place)
+        self._memory = was_answered(self._memory, asked_at=began, has_order=has_order)
         return True
 
     async def _ask(self, *, is_stopping: bool) -> Lease | None:
-        """Our Lease, by a renewal, by a list of all, or by reading it alone."""
-        leases, report = self._means.leases, self._report(is_stopping=is_stopping)
-        if self._memory.renews or is_stopping:
-            return await leases.renew(report)
-        if self._place.peers is not None and self._memory.sequence < self._list_at:
-            return await leases.read(report)
+        """Our Lease, by a renewal, or by a list of all. Whoever has an order renews, so that a broken watchdog is noticed."""
+        memory, has_peers = self._memory, self._place.peers is not None
+        may_list = memory.was_ever_answered and not memory.is_ordered and not is_stopping
+        if not may_list or memory.requests < self._list_at:
+            lease = await self._means.leases.renew(self._report(is_stopping=is_stopping))
+            self._place = was_told(self._place)
+            return lease
         # A list that fails is not tried again at once: it may be what the API server suffers from.
-        self._list_at = self._memory.sequence + peers_every(len(self._neighbours)) // 2
-        return self._listed(await leases.all())
+        self._list_at = memory.requests + (peers_every(len(self._neighbours)) // 2 if has_peers else FIRST_LIST_AGAIN)
+        return self._listed(await self._means.leases.all())
 
     def _listed(self, leases: list[Lease]) -> Lease | None:
         me, pace = self._settings.node, self._settings.pace
         every = peers_every(len(leases))
         # All agents may have started at once, and must not list at once for ever.
         is_first = self._place.peers is None
-        self._list_at = self._memory.sequence + (1 + crc32(me.encode()) % every if is_first else every)
+        self._list_at = self._memory.requests + (1 + crc32(me.encode()) % every if is_first else every)
         self._neighbours = neighbours(leases, me)
         self._place = list_anew(self._place, tuple(neighbour.peer for neighbour in self._neighbours))
         if at_once(len(leases), pace) == AT_ONCE_MAX:
@@ -152,9 +157,8 @@ class Agent:
             domain=self._site.domain,
             control_plane=self._site.control_plane,
             version=__version__,
-            sequence=self._memory.sequence,
-            answered=self._memory.answered,
-            steady_seconds=round(self._memory.steady_seconds(self._now()), 1),
+            answered_seconds=round(min(self._now() - self._memory.own_at, LONG_SECONDS), 1),
+            steady_seconds=math.floor(self._now() - self._means.relay.steady_since),
             known=self._place.known(),
         )
 
@@ -176,11 +180,11 @@ class Agent:
     async def _ask_peers(self) -> None:
         while True:
             began = self._now()
-            if self._memory.answered and self._judge().ask:
+            if self._memory.was_ever_answered and self._judge().ask:
                 asked = [neighbour.address for neighbour in self._neighbours if neighbour.address]
                 self._round = await ask_all(self._means.asking, asked)
                 self._judge()
-                await asyncio.sleep(max(0.0, began + self._settings.pace.interval_seconds - self._now()))
+                await asyncio.sleep(max(0.0, began + ANSWER_SECONDS - self._now()))
             else:
                 await asyncio.sleep(LOOK_SECONDS)
 

@@ -50,21 +50,21 @@ async def _run(settings: AgentSettings) -> bool:
     boot_id = (await asyncio.to_thread(BOOT_ID.read_text)).strip()
     client = Client(await reach(settings.kubeconfig, settings.context, os.environ, clock, pace.request_seconds), clock)
     leases = Leases(client, settings.namespace, settings.node, pace.request_seconds, clock)
+    relay = Relay(leases.look, clock)
     means = Means(
         leases=leases,
         asking=Asking(settings.node, boot_id, pace, certificates, clock),
+        relay=relay,
         arm=lambda: open_watchdog(settings.watchdog, settings.watchdog_seconds),
         clock=clock,
     )
-    agents: list[Agent] = []
-    relay = Relay(leases.look, lambda: any(agent.is_cut_off() for agent in agents), clock)
     try:
         site = await _site(leases, pace.interval_seconds)
         async with answering(Desk(relay, clock), settings.address.host, settings.address.port, certificates) as port:
-            agents.append(Agent(settings, site, port, means))
+            agent = Agent(settings, site, port, means)
             log.info("the agent has started", node=settings.node, domain=site.domain, boot=boot_id, port=port)
-            _stop_by_signals(agents[0])
-            return await agents[0].run()
+            _stop_by_signals(agent)
+            return await agent.run()
     finally:
         await client.close()
 

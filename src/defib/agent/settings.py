@@ -5,11 +5,13 @@ from pathlib import Path
 
 import msgspec
 
-from defib.agent.asking import answer_seconds
+from defib.agent.asking import ANSWER_SECONDS
 from defib.forms import ANY_HOST, Address
-from defib.model.self_fence import FAILURES_MIN, Pace
+from defib.model.self_fence import Pace
 
 FEEDS_PER_TIMEOUT = 4  # so that two can be late
+FAILURES_MIN = 2
+ROUNDS_MIN = 2
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,12 +37,9 @@ def problems_of(settings: AgentSettings) -> list[str]:
         )
     if pace.failures < FAILURES_MIN:
         problems.append(f"--failures: {FAILURES_MIN} or more, so that one lost answer is not taken for an outage")
-    least = pace.interval_seconds + 2 * answer_seconds(pace)
+    least = ROUNDS_MIN * ANSWER_SECONDS
     if pace.peer_seconds < least:
-        problems.append(
-            f"--peer-time: {least:g}s or more with this --interval and --request-timeout: "
-            "when the API server is down, peers notice it up to an interval later than we do"
-        )
+        problems.append(f"--peer-time: {least:g}s or more, so that peers can be asked a second time")
     return problems
 
 

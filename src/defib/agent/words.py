@@ -12,12 +12,13 @@ from defib.decide.self_fence.verdict import Says
 from defib.model.self_fence import Order
 
 PATH = "/about/"
+FIND_SECONDS = 3.0  # so long whoever is asked has to find out: the same for all, whatever times they have else
 
 
 class Word(StrEnum):
     REACHED = "reached"  # the API server answered, and `order` is what it has for the node
-    CUT_OFF = "cut-off"  # it has not answered us for so long that we ask our own peers
-    UNKNOWN = "unknown"  # it did not answer this time
+    CUT_OFF = "cut-off"  # it does not answer us either
+    UNKNOWN = "unknown"  # it has no such Lease, or we were asked too much
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

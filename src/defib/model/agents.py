@@ -23,7 +23,6 @@ class AgentSeen(msgspec.Struct, frozen=True, kw_only=True):
     quiet_seconds: float  # at least, since its newest renewal
     renewed_seconds: float  # since its newest renewal; where none was seen, as it says itself
     ordered_seconds: float = 0.0  # at least, for which this order has stood without a break
-    lived_seconds: float = 0.0  # at least, from when the order stood to its newest renewal
 
 
 class AgentsSeen(msgspec.Struct, frozen=True):

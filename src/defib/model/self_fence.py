@@ -17,8 +17,7 @@ LABEL_VALUE = "node"
 REPORT = "defib.dev/agent"
 ORDER = "defib.dev/fence"
 
-FAILURES_MIN = 3  # with fewer, an agent could call itself cut off while the operator still counts it as heard
-PEERS_EVERY, PEERS_EVERY_MAX = 40, 120  # requests: so often an agent reads who its peers are
+PEERS_EVERY, PEERS_EVERY_MAX = 20, 120  # requests: so often an agent reads who its peers are
 AGENTS_PER_REQUEST = 8
 
 Kind = Literal["device", "software"]
@@ -27,7 +26,7 @@ Seconds = Annotated[float, msgspec.Meta(gt=0, le=86400)]
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How often an agent asks, and how long it waits."""
+    """How often an agent asks, and how long it waits. Agents of one cluster need not have the same."""
 
     interval_seconds: Seconds
     request_seconds: Seconds
@@ -35,9 +34,14 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     peer_seconds: Seconds
 
     @property
+    def retry_seconds(self) -> float:
+        """From one request that gets no answer to the next."""
+        return min(2 * self.request_seconds, self.interval_seconds)
+
+    @property
     def fresh_seconds(self) -> float:
-        """So long an answer of the API server is new; then peers are asked."""
-        return self.failures * (self.interval_seconds + self.request_seconds)
+        """So long an answer of the API server is new: then so many requests have had none, and peers are asked."""
+        return self.interval_seconds + (self.failures - 1) * self.retry_seconds + self.request_seconds
 
     @property
     def patience_seconds(self) -> float:
@@ -46,20 +50,21 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def recent_seconds(self) -> float:
-        """So old may be a renewal of an agent that cannot call itself cut off yet, as the request before it was answered.
+        """So far apart are two renewals of an agent that is well: in between it may read who its peers are."""
+        return 2 * self.interval_seconds + self.request_seconds
 
-        So far apart are two of them at most: between them the agent only reads.
-        """
-        spare = (self.failures - FAILURES_MIN) * (self.interval_seconds + self.request_seconds)
-        return 2 * self.interval_seconds + self.request_seconds + max(spare, 0.0)
+    @property
+    def late_seconds(self) -> float:
+        """So old may be what arrives: a request is given up after a time, and what was sent of it may arrive as much later."""
+        return 2 * self.request_seconds
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How an agent really works. `sequence` counts what it asked of the API server, `answered` is the last with an answer.
+    """How an agent really works. What is not `armed` does not die by itself.
 
-    The two differ by more than one where renewals arrive and answers do not: links can be one-way. `steady_seconds` is for
-    how long the agent could not have told anybody that it is cut off. What is not `armed` does not die by itself. `known` is how
-    many agents of each failure domain it knows, itself among them: by their word it may live when it is cut off.
+    `answered_seconds`: so long ago it began to ask what the API server answered last. `steady_seconds`: for so long it has told
+    no peer that it is cut off. `known` is how many agents of each failure domain it knows, itself among them: by their word it
+    may live when it is cut off.
     """
 
     pace: Pace
@@ -73,8 +78,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     domain: str
     control_plane: bool
     version: str
-    sequence: int
-    answered: int
+    answered_seconds: float
     steady_seconds: float
     known: Mapping[str, Annotated[int, msgspec.Meta(gt=0)]]
 

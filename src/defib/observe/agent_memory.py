@@ -76,5 +76,4 @@ def _seen(known: _Known, now: datetime, monotonic: float, last: AgentsListed) ->
         renewed_seconds=silent_seconds if math.isfinite(silent_seconds) else said_seconds,
         quiet_seconds=max(0.0, last.asked - known.renewed_before),
         ordered_seconds=max(0.0, last.asked - known.ordered) if has_order else 0.0,
-        lived_seconds=max(0.0, known.renewed_after - known.ordered) if has_order else 0.0,
     )

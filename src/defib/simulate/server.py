@@ -63,7 +63,7 @@ class ApiServer:
         self.watches = Connections()
         self.registrar = Registrar(self.store, self.catalog)
         self.reactions: list[Reaction] = [self.registrar.react]
-        self._down = False
+        self.down_since: float | None = None
         self._happened: deque[Change] = deque()
         self._settling = False
         self.store.on_change = self._happened.append
@@ -112,7 +112,7 @@ class ApiServer:
 
     def check_reachable(self, client: str) -> None:
         """Raises ConnectionError when a client cannot get through to us."""
-        if self._down:
+        if self.down_since is not None:
             raise ConnectionRefusedError("the API server is down")
         if self.faults.is_partitioned(client):
             raise ConnectionError(f"no route from {client} to the API server")
@@ -131,13 +131,13 @@ class ApiServer:
 
     def stop(self) -> None:
         """Down: open watches break, requests are refused."""
-        self._down = True
+        self.down_since = self.clock.monotonic()
         for watch in self.watches.of():
             watch.cut()
 
     def start(self) -> None:
         """Up again, as a new process: what is stored is all there, but a watch can only go on from here."""
-        self._down = False
+        self.down_since = None
         self.store.watched_since = self.store.revision
 
     def restart(self) -> None:

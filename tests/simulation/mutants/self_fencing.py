@@ -54,8 +54,8 @@ def _stands_for_ever(good: Callable[..., Any]) -> Any:
 
 
 def _deaf(good: Callable[..., Memory]) -> Any:
-    def was_answered(memory: Memory, pace: Pace, **told: Any) -> Memory:
-        return good(memory, pace, **(told | {"has_order": False}))
+    def was_answered(memory: Memory, **told: Any) -> Memory:
+        return good(memory, **(told | {"has_order": False}))
 
     return was_answered
 
@@ -112,7 +112,7 @@ def _too_sure(good: Callable[[Case], bool]) -> Any:
         agent, time = ordered(case), safe_time_of(case)
         if agent is None or agent.report is None or time is None or agent.report.boot_id != case.status.boot_id:
             return good(case)
-        return good(case) or agent.lived_seconds > time.seconds
+        return good(case) or agent.ordered_seconds - agent.silent_seconds > time.seconds
 
     return has_outlived
 

@@ -24,6 +24,7 @@ from defib.hollow.node import HollowNode
 from defib.kube.client import Client
 from defib.kube.errors import KubeError
 from defib.kube.transport import Transport
+from defib.model.self_fence import Pace
 from tests.simulation.freezing import REPLICA
 from tests.simulation.self_fence.guarding import Guarding
 from tests.simulation.self_fence.network import AGENT, Desk, Network, TalkingLoop
@@ -53,6 +54,7 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True):
 
     node: HollowNode
     guarding: Guarding
+    pace: Pace
     clock: Clock  # of the node
     line: Transport
     arm: Callable[[], Watchdog]
@@ -121,17 +123,16 @@ class HollowAgent:
     async def _run(self) -> None:
         """One process. Where it does not reach the API server from the start, it ends and is started again."""
         seat = self._seat
-        leases = Leases(
-            Client(seat.line, seat.clock), NAMESPACE, seat.node.name, seat.guarding.pace.request_seconds, seat.clock
-        )
+        leases = Leases(Client(seat.line, seat.clock), NAMESPACE, seat.node.name, seat.pace.request_seconds, seat.clock)
+        relay = Relay(leases.look, seat.clock)
         with suppress(KubeError):
-            agent = Agent(self._settings(), await leases.site(), PORT, self._means(leases))
-            with self._answering(agent, leases):
+            agent = Agent(self._settings(), await leases.site(), PORT, self._means(leases, relay))
+            with self._answering(agent, relay):
                 await agent.run()
 
     @contextmanager
-    def _answering(self, agent: Agent, leases: Leases) -> Iterator[None]:
-        serve = AnsweringDesk(Relay(leases.look, agent.is_cut_off, self._seat.clock), self._seat.clock).serve
+    def _answering(self, agent: Agent, relay: Relay) -> Iterator[None]:
+        serve = AnsweringDesk(relay, self._seat.clock).serve
         desks, host = self._network.desks, self._host
         desk = Desk(self._seat.node.name, serve, copy_context(), lambda: desks.get(host) is desk)
         desks[host], self._agent, self.calm_since = desk, agent, self._loop.time()
@@ -142,10 +143,10 @@ class HollowAgent:
             if desks.get(host) is desk:
                 desks[host] = None
 
-    def _means(self, leases: Leases) -> Means:
+    def _means(self, leases: Leases, relay: Relay) -> Means:
         seat = self._seat
-        asking = Asking(seat.node.name, seat.node.boot_id, seat.guarding.pace, PLAIN, seat.clock)
-        return Means(leases, asking, seat.arm, seat.clock)
+        asking = Asking(seat.node.name, seat.node.boot_id, seat.pace, PLAIN, seat.clock)
+        return Means(leases=leases, asking=asking, relay=relay, arm=seat.arm, clock=seat.clock)
 
     def _settings(self) -> AgentSettings:
         guarding = self._seat.guarding
@@ -156,7 +157,7 @@ class HollowAgent:
             tls=Path("nowhere"),
             watchdog=guarding.watchdog,
             watchdog_seconds=guarding.watchdog_seconds,
-            pace=guarding.pace,
+            pace=self._seat.pace,
         )
 
     @property

@@ -10,13 +10,19 @@ from random import Random
 from defib.model.health_check import Mode
 from tests.simulation.clocks import Gait
 from tests.simulation.faults import SPANS, Trouble
-from tests.simulation.self_fence.guarding import FASTEST, QUICK, SLOWEST, USUAL, Guarding
+from tests.simulation.self_fence.guarding import FASTEST, QUICK, SLOW, SLOWEST, USUAL, Guarding
 from tests.simulation.self_fence.network import AGENT
 from tests.simulation.shape import PODS, SELF, Object, Shape, Size
 
 SPLITS = ("abc", "aabb", "abcc", "aaab", "aabbc", "abccc", "abcde", "abbbbc", "abcccc", "aaa")
 BROKEN_SHARE = 0.2  # of days with a watchdog that never fires
 NOTICED = (24.0, 48.0)  # after a kubelet has fallen silent an order is written, between so many seconds
+
+PACES = (
+    *((QUICK,),) * 6,
+    *((USUAL,),) * 2,
+    *((QUICK, USUAL), (USUAL, QUICK), (QUICK, QUICK, SLOW), (SLOW, QUICK), (USUAL, USUAL, SLOW, QUICK)),
+)
 
 SPAN = SPANS[Size.GUARDED]
 LONGEST_DAY_SECONDS = 200.0  # when the last trouble is over
@@ -60,7 +66,7 @@ def _draw_shape(chance: Random) -> Shape:
 def _draw_guarding(chance: Random, nodes: int) -> Guarding:
     names = [f"n{number + 1}" for number in range(nodes)]
     return Guarding(
-        pace=chance.choice((QUICK, QUICK, QUICK, USUAL)),
+        paces=chance.choice(PACES),
         watchdog=chance.choice(("device", "device", "device", "software")),
         watchdog_seconds=chance.choice((6.0, 15.0, 40.0)),
         broken=tuple(chance.sample(names, 1)) if chance.random() < BROKEN_SHARE else (),

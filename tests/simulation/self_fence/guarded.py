@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import msgspec
 
-from defib.hollow.node import HollowNode
+from defib.agent.asking import ANSWER_SECONDS
 from defib.model.node import Lease
 from defib.model.self_fence import LABEL, LABEL_VALUE, REPORT, Report, lease_name, node_of, read_order, text_of
 from defib.simulate.cluster import SimulatedCluster
@@ -15,11 +15,12 @@ from defib.simulate.store import DELETED, Change
 from defib.simulate.virtual_time import VirtualClock
 from tests.simulation.history import History, OnNode
 from tests.simulation.self_fence.agents import NAMESPACE, PORT
-from tests.simulation.self_fence.guarding import FASTEST, Guarding
+from tests.simulation.self_fence.guarding import FASTEST, SLOWEST, Guarding
 from tests.simulation.self_fence.machines import GuardedNode, Site
 from tests.simulation.self_fence.network import API, Link, Network, TalkingLoop
 
 LEASES = "leases.coordination.k8s.io"
+ASKED_SECONDS = 3 * ANSWER_SECONDS / SLOWEST  # in which all peers are asked, and asked again
 LONG_AGO = timedelta(days=30)
 
 BY_ORDER = "is reset by order"
@@ -69,7 +70,7 @@ class GuardedNodes(Mapping[str, GuardedNode]):
         self._domain_of = domain_of
         for name, guarded in self._nodes.items():
             if self.guarding.long_known:
-                self._server.store.put(LEASES, _known(guarded.node, domain_of(name), self._clock, self.guarding))
+                self._server.store.put(LEASES, _known(guarded, domain_of(name), self._clock, self.guarding))
             guarded.live_in(group)
         self._server.settle()
 
@@ -113,19 +114,21 @@ class GuardedNodes(Mapping[str, GuardedNode]):
         if one.answered_since > one.device.started_at:
             return BY_SILENCE  # the word that it had waited for came too late
         seconds = self._clock.monotonic() - one.answered_at
-        is_answered = seconds < self.guarding.pace.patience_seconds / FASTEST
+        is_answered = seconds < one.pace.patience_seconds / FASTEST
         return WITHOUT_CAUSE if is_answered or self._must_live(one) else BY_SILENCE
 
     def _must_live(self, one: GuardedNode) -> bool:
-        """When all know and hear each other since its last word: if most domains are answered, or nobody is."""
+        """When all know and hear each other since its last word: if most domains are answered, or the API server is down for all.
+
+        It must have been so for as long as it takes to ask all of them once more.
+        """
         others = [other for other in self._nodes.values() if other is not one]
         heard_since = max(self.network.nodes_talk_since(), *(other.agent.calm_since for other in others))
         if not self._all_known or heard_since > one.answered_at or self._server.faults.any_set:
             return False
-        recent = self.guarding.pace.recent_seconds
-        are_answered = min(other.answered_at for other in others) > self._clock.monotonic() - recent
-        is_nobody = max(other.answered_at for other in others) < one.answered_at + recent
-        return is_nobody or (are_answered and self._most_say(others))
+        asked_at, down_since = self._clock.monotonic() - ASKED_SECONDS, self._server.down_since
+        is_down = down_since is not None and down_since < asked_at
+        return is_down or (all(_is_answered(other, asked_at) for other in others) and self._most_say(others))
 
     def _most_say(self, others: list[GuardedNode]) -> bool:
         """Whether more than half of the domains say something if these say it, and all others do not."""
@@ -135,10 +138,17 @@ class GuardedNodes(Mapping[str, GuardedNode]):
         return 2 * sum(2 * said[domain] > size for domain, size in sizes.items()) > len(sizes)
 
 
-def _known(node: HollowNode, domain: str, clock: VirtualClock, guarding: Guarding) -> dict[str, object]:
+def _is_answered(other: GuardedNode, since: float) -> bool:
+    """One that asks so rarely that it may have been cut off for a while is left out: nobody can tell."""
+    is_quick = other.pace.fresh_seconds < ASKED_SECONDS / 2
+    return is_quick and other.answered_since < since < other.answered_at
+
+
+def _known(guarded: GuardedNode, domain: str, clock: VirtualClock, guarding: Guarding) -> dict[str, object]:
     """The Lease of an agent that ended when the node last did."""
+    node = guarded.node
     report = Report(
-        pace=guarding.pace,
+        pace=guarded.pace,
         watchdog=guarding.watchdog,
         watchdog_seconds=guarding.watchdog_seconds,
         feed_seconds=1.0,
@@ -149,8 +159,7 @@ def _known(node: HollowNode, domain: str, clock: VirtualClock, guarding: Guardin
         domain=domain,
         control_plane=False,
         version="",
-        sequence=1,
-        answered=0,
+        answered_seconds=0.0,
         steady_seconds=0.0,
         known={domain: 1},
     )

@@ -4,20 +4,26 @@ import msgspec
 
 from defib.model.self_fence import Kind, Pace
 
-QUICK = Pace(interval_seconds=2, request_seconds=1, failures=3, peer_seconds=6)  # fresh for 9 s, patient for 15 s
-USUAL = Pace(interval_seconds=5, request_seconds=3, failures=3, peer_seconds=15)  # 24 s, 39 s
+QUICK = Pace(interval_seconds=2, request_seconds=1, failures=2, peer_seconds=8)  # fresh for 5 s, patient for 13 s
+USUAL = Pace(interval_seconds=10, request_seconds=3, failures=2, peer_seconds=12)  # 19 s, 31 s
+SLOW = Pace(interval_seconds=25, request_seconds=2, failures=3, peer_seconds=8)  # 35 s, 43 s
 SLOWEST, FASTEST = 0.9, 1.1  # rates of clocks
 
 
 class Guarding(msgspec.Struct, frozen=True, kw_only=True):
-    """`rates` of the nodes' clocks, in their order. A watchdog that is `broken` never fires, and nobody can know."""
+    """`paces` of the agents, and `rates` of the nodes' clocks, in their order. A watchdog that is `broken` never fires, and nobody
+    can know.
+    """
 
-    pace: Pace = QUICK
+    paces: tuple[Pace, ...] = (QUICK,)  # one for all, or one for each
     watchdog: Kind = "device"
     watchdog_seconds: float = 6.0
     broken: tuple[str, ...] = ()
     rates: tuple[float, ...] = ()
     long_known: bool = True  # there were agents long before the day began
+
+    def pace_of(self, number: int) -> Pace:
+        return self.paces[number % len(self.paces)]
 
     def rate_of(self, number: int) -> float:
         return self.rates[number] if self.rates else 1.0
@@ -25,4 +31,4 @@ class Guarding(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def dies_seconds(self) -> float:
         """So long after its last word a node may live, by the slowest clock that is drawn."""
-        return (self.pace.patience_seconds + self.watchdog_seconds) / SLOWEST
+        return (max(pace.patience_seconds for pace in self.paces) + self.watchdog_seconds) / SLOWEST

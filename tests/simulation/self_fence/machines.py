@@ -44,7 +44,7 @@ class GuardedNode:
 
     def __init__(self, number: int, node: HollowNode, site: Site) -> None:
         guarding, name = site.guarding, f"{AGENT}{node.name}"
-        rate = guarding.rate_of(number)
+        rate, self.pace = guarding.rate_of(number), guarding.pace_of(number)
         site.loop.rates[name] = rate
         self.node = node
         self.is_broken = node.name in guarding.broken
@@ -54,10 +54,9 @@ class GuardedNode:
         self.device = HollowDevice(guarding, rate, self._fed, self._fire)
         line = AgentLine(site.transport(name), site.network, node.name, self._heard)
         clock = OwnClock(site.clock, Gait(rate))
-        seat = Seat(node=node, guarding=guarding, clock=clock, line=line, arm=self._arm)
+        seat = Seat(node=node, guarding=guarding, pace=self.pace, clock=clock, line=line, arm=self._arm)
         self.agent = HollowAgent(seat, site.loop, site.network)
         self._clock = site.clock
-        self._fresh_seconds = guarding.pace.fresh_seconds / FASTEST
         self._tell = site.tell
         self._cause = site.cause
         self._group: asyncio.TaskGroup | None = None
@@ -91,7 +90,7 @@ class GuardedNode:
     def _heard(self, answer: bytes) -> None:
         """What the API server answered its agent."""
         now = self._clock.monotonic()
-        if now - self.answered_at > self._fresh_seconds:
+        if now - self.answered_at > self.pace.fresh_seconds / FASTEST:
             self.answered_since = now
         self.answered_at = now
         if ORDER.encode() not in answer:

@@ -25,7 +25,7 @@ def test_a_node_and_its_address_must_be_named(capsys: pytest.CaptureFixture[str]
 
 def test_all_settings_that_do_not_fit_together_are_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     code, lines = refused(
-        capsys, "agent", "--node=n1", "--address=:9640", "--failures=2", "--interval=2s", "--peer-time=9s"
+        capsys, "agent", "--node=n1", "--address=:9640", "--failures=1", "--interval=2s", "--peer-time=7s"
     )
     assert code == 2
     assert [line.partition(":")[0] for line in lines] == ["--address", "--request-timeout", "--failures", "--peer-time"]

@@ -10,7 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from defib.agent.answering import LOOKS_BURST, SHARED_SECONDS, Askers, CannotAnswer, Desk, Found, Relay, answering
+from defib.agent.answering import (
+    DOUBT_SECONDS,
+    LOOKS_BURST,
+    SHARED_SECONDS,
+    Askers,
+    CannotAnswer,
+    Desk,
+    Found,
+    Relay,
+    answering,
+)
 from defib.agent.asking import AT_ONCE_MAX, Address, Asking, ask_all, at_once
 from defib.agent.certificates import NAME, BadCertificates, Certificates
 from defib.agent.exchange import connect
@@ -36,10 +46,6 @@ class HandClock(SystemClock):
         return self.at
 
 
-def never() -> bool:
-    return False
-
-
 @pytest.fixture
 def authority() -> AgentAuthority:
     return AgentAuthority()
@@ -57,7 +63,7 @@ async def a_peer(found: Found, folder: Path, *, look_seconds: float = 60.0) -> A
     async def look(_node: str) -> Found:
         return found
 
-    desk = Desk(Relay(look, never, CLOCK), CLOCK)
+    desk = Desk(Relay(look, CLOCK), CLOCK)
     async with answering(desk, HOST, 0, Certificates(folder), look_seconds=look_seconds) as port:
         yield Address("n2", HOST, port)
 
@@ -153,7 +159,7 @@ async def test_an_answer_says_how_old_it_is_and_counts_from_that_long_before_it_
 
     theirs, ours = HandClock(), HandClock()
     ours.at = 5000.0  # clocks of two machines have nothing in common but their pace
-    relay = Relay(look, never, theirs)
+    relay = Relay(look, theirs)
     await relay.ask("n1")  # for somebody else who asked just before
     theirs.at += 1.5
     async with answering(Desk(relay, theirs), HOST, 0, Certificates(mine)) as port:
@@ -171,7 +177,7 @@ async def test_a_round_is_as_old_as_the_oldest_answer_in_it(mine: Path) -> None:
         addresses = []
         for number, age in enumerate((0.5, 1.5, 0.0)):
             clock = HandClock()
-            relay = Relay(look, never, clock)
+            relay = Relay(look, clock)
             await relay.ask("n1")
             clock.at += age
             port = await peers.enter_async_context(answering(Desk(relay, clock), HOST, 0, Certificates(mine)))
@@ -211,7 +217,7 @@ async def test_an_address_that_is_not_ours_is_told_with_what_to_do(mine: Path) -
         return Found(Word.REACHED)
 
     with pytest.raises(CannotAnswer, match=r"choose another with --address"):
-        async with answering(Desk(Relay(look, never, CLOCK), CLOCK), "192.0.2.1", 9640, Certificates(mine)):
+        async with answering(Desk(Relay(look, CLOCK), CLOCK), "192.0.2.1", 9640, Certificates(mine)):
             pass
 
 
@@ -245,7 +251,7 @@ async def test_one_look_answers_all_who_ask_within_a_moment() -> None:
         return Found(Word.REACHED)
 
     clock = HandClock()
-    relay = Relay(look, never, clock)
+    relay = Relay(look, clock)
     async with asyncio.TaskGroup() as group:
         asks = [group.create_task(relay.ask("n1")) for _ in range(5)]
     assert {ask.result() for ask in asks} == {(Found(Word.REACHED), 100.0)}
@@ -262,20 +268,85 @@ async def test_peers_cannot_make_us_flood_the_api_server() -> None:
         return Found(Word.REACHED)
 
     clock = HandClock()
-    relay = Relay(look, never, clock)
+    relay = Relay(look, clock)
     words = [(await relay.ask(f"n{number}"))[0].word for number in range(int(LOOKS_BURST) + 5)]
     assert words == [Word.REACHED] * int(LOOKS_BURST) + [Word.UNKNOWN] * 5
     clock.at += 0.5
     assert (await relay.ask("one more"))[0].word is Word.REACHED
 
 
-async def test_whoever_is_cut_off_says_so_to_all_who_ask_and_asks_nobody() -> None:
-    async def look(_node: str) -> Found:
-        raise AssertionError
+async def test_whoever_finds_no_api_server_says_so_to_all_who_ask_and_looks_only_now_and_then() -> None:
+    looks: list[str] = []
 
-    relay = Relay(look, lambda: True, HandClock())
-    words = [(await relay.ask(f"n{number}"))[0].word for number in range(10 * int(LOOKS_BURST))]
-    assert set(words) == {Word.CUT_OFF}
+    async def look(node: str) -> Found:
+        looks.append(node)
+        return answer
+
+    answer, clock = Found(Word.CUT_OFF), HandClock()
+    relay = Relay(look, clock)
+
+    async def words() -> set[Word]:
+        return {(await relay.ask(f"n{number}"))[0].word for number in range(10 * int(LOOKS_BURST))}
+
+    assert await words() == {Word.CUT_OFF}
+    assert len(looks) == 1
+    clock.at += DOUBT_SECONDS
+    assert await words() == {Word.CUT_OFF}
+    assert len(looks) == 2
+    clock.at += DOUBT_SECONDS
+    answer = Found(Word.REACHED)
+    assert await words() == {Word.REACHED, Word.UNKNOWN}, "the first who asks finds it, and is told no other word"
+
+
+async def test_while_it_is_looked_again_all_others_are_told_what_was_found_last() -> None:
+    """A look may take seconds, in which hundreds ask: when the API server is down for all, all lives hang on that."""
+    held: list[asyncio.Future[Found]] = []
+
+    async def look(_node: str) -> Found:
+        held.append(asyncio.get_running_loop().create_future())
+        return await held[-1]
+
+    clock = HandClock()
+    relay = Relay(look, clock)
+    async with asyncio.TaskGroup() as group:
+        for _ in range(2):
+            group.create_task(relay.ask("n1"))
+            await asyncio.sleep(0)
+            held[-1].set_result(Found(Word.CUT_OFF))
+            await asyncio.sleep(0)
+            clock.at += DOUBT_SECONDS
+        asked = group.create_task(relay.ask("n1"))
+        await asyncio.sleep(0)
+        assert not asked.done()
+        assert (await relay.ask("n2"))[0].word is Word.CUT_OFF
+        held[-1].set_result(Found(Word.REACHED))
+    assert asked.result()[0].word is Word.REACHED
+
+
+async def test_what_was_found_long_ago_is_told_to_nobody() -> None:
+    async def look(node: str) -> Found:
+        return Found(Word.CUT_OFF if node == "n1" else Word.REACHED)
+
+    clock = HandClock()
+    relay = Relay(look, clock)
+    assert (await relay.ask("n1"))[0].word is Word.CUT_OFF
+    clock.at += 60
+    assert (await relay.ask("n2"))[0].word is Word.REACHED
+
+
+async def test_we_are_steady_since_we_last_told_anybody_that_we_are_cut_off() -> None:
+    found = [Word.REACHED, Word.UNKNOWN, Word.CUT_OFF, Word.REACHED]
+
+    async def look(_node: str) -> Found:
+        return Found(found.pop(0))
+
+    clock = HandClock()
+    relay = Relay(look, clock)
+    for since in (100, 100, 130, 130):
+        clock.at += 10
+        await relay.ask("n1")
+        assert relay.steady_since == since
+    assert not found
 
 
 def test_nobody_may_ask_all_the_time() -> None:
@@ -289,7 +360,7 @@ def test_nobody_may_ask_all_the_time() -> None:
 
 
 def test_all_peers_are_asked_within_the_time_for_them() -> None:
-    pace = Pace(interval_seconds=5, request_seconds=3, failures=3, peer_seconds=40)  # five batches of 4 s, twice
+    pace = Pace(interval_seconds=10, request_seconds=3, failures=2, peer_seconds=40)  # five batches of 4 s, twice
     assert at_once(5, pace) == 16
     assert at_once(1000, pace) == 200
     assert at_once(10_000, pace) == AT_ONCE_MAX

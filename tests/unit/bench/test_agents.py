@@ -16,15 +16,14 @@ from tests.unit.bench.measured import MACHINE
 BURDEN = Burden(
     seconds=60.0,
     rest={"kube-apiserver": 1.2, "etcd": 0.6},
-    guarded={"kube-apiserver": 10.2, "etcd": 3.6},
+    kubelets={"kube-apiserver": 10.2, "etcd": 3.6},
+    agents={"kube-apiserver": 10.2, "etcd": 3.6},
 )
 TALK = Talk(
     renewals=5_900,
-    reads=5_900,
-    lists=200,
+    lists=100,
     failures={},
     renewal=Spread(p50_seconds=0.004, p99_seconds=0.03, max_seconds=0.2),
-    read=Spread(p50_seconds=0.002, p99_seconds=0.02, max_seconds=0.1),
     list=None,
     bytes_sent=24_000_000,
     bytes_received=36_000_000,
@@ -37,18 +36,25 @@ def broken(burden: Burden = BURDEN, **talk: Any) -> list[str]:
 
 
 def test_what_agents_cost_is_what_both_programs_did_not_need_at_rest() -> None:
-    assert BURDEN.cpu_share("kube-apiserver") == pytest.approx(0.15)
-    assert BURDEN.cpu_share_of_all == pytest.approx(0.20)
+    assert BURDEN.for_agents("kube-apiserver") == pytest.approx(0.15)
+    assert BURDEN.share_for_agents == pytest.approx(0.20)
+    assert BURDEN.share_for_kubelets == pytest.approx(0.20)
     assert broken() == []
 
 
 def test_too_much_cpu_of_both_together_breaks_the_promise() -> None:
-    heavy = msgspec.structs.replace(BURDEN, guarded={"kube-apiserver": 12.0, "etcd": 5.0})
-    assert broken(heavy) == ["CPU of API server and etcd, of one core"]
+    heavy = {"kube-apiserver": 12.0, "etcd": 5.0}
+    too_much = msgspec.structs.replace(BURDEN, agents=heavy, kubelets=heavy)
+    assert broken(too_much) == ["CPU of API server and etcd, of one core"]
+
+
+def test_so_does_much_more_than_the_heartbeats_of_as_many_kubelets() -> None:
+    light = msgspec.structs.replace(BURDEN, kubelets={"kube-apiserver": 8.0, "etcd": 3.0})
+    assert broken(light) == ["the same, beside the heartbeats of as many kubelets"]
 
 
 def test_agents_that_did_not_get_their_requests_made_prove_nothing() -> None:
-    assert broken(reads=3_000) == ["requests answered"]
+    assert broken(renewals=3_000) == ["requests answered"]
     assert broken(failures={"Unreachable": 1}) == ["requests that failed"]
 
 
@@ -60,12 +66,14 @@ def test_the_report_shows_both_programs_and_how_long_a_renewal_takes() -> None:
         load_before=0.5,
         load_after=1.5,
         burden=BURDEN,
+        heartbeats=msgspec.structs.replace(TALK, renewals=6_000),
         talk=TALK,
         crowd_share=0.3,
         verdicts=found,
     )
     told = text(Results(machine=MACHINE, agents=guarding))
-    assert f"5,900 renewals, {TALK.reads:,} reads and 200 lists" in told
+    assert "5,900 renewals and 100 lists" in told
+    assert "heartbeats, 6,000 times" in told
     assert "400 kB/s went to the API server and 600 kB/s came back" in told
     assert "kube-apiserver" in told
     assert "etcd" in told
@@ -73,12 +81,10 @@ def test_the_report_shows_both_programs_and_how_long_a_renewal_takes() -> None:
 
 def test_notes_of_several_processes_become_one_talk() -> None:
     one = Notes(renewals=[0.1, 0.2], failures={"Unreachable": 1}, bytes_sent=10, bytes_received=20)
-    other = Notes(
-        renewals=[0.3], reads=[0.4], lists=[0.5], failures={"Unreachable": 2, "Gone": 1}, bytes_sent=1, bytes_received=2
-    )
+    other = Notes(renewals=[0.3], lists=[0.5], failures={"Unreachable": 2, "Gone": 1}, bytes_sent=1, bytes_received=2)
     sent = [msgspec.json.decode(msgspec.json.encode(notes), type=Notes) for notes in (one, other)]
     talk = talk_of(together(sent))
-    assert (talk.renewals, talk.reads, talk.lists, talk.failures) == (3, 1, 1, {"Unreachable": 3, "Gone": 1})
+    assert (talk.renewals, talk.lists, talk.failures) == (3, 1, {"Unreachable": 3, "Gone": 1})
     assert (talk.bytes_sent, talk.bytes_received) == (11, 22)
     assert talk.renewal == Spread(p50_seconds=0.2, p99_seconds=0.3, max_seconds=0.3)
     assert talk_of(Notes()).renewal is None

@@ -57,7 +57,6 @@ def test_an_order_counts_from_the_first_list_that_shows_it_to_the_last() -> None
     for at in (10, 20, 30):
         memory.heard(listed(at, a_lease(order=DIES)))
     assert n1(memory, 99).ordered_seconds == 30 - 11
-    assert n1(memory, 99).lived_seconds == 0
 
 
 def test_an_order_that_was_away_counts_anew() -> None:
@@ -72,13 +71,6 @@ def test_an_order_in_another_lease_of_that_name_counts_anew() -> None:
     for at, uid in ((0, "l-1"), (10, "l-2"), (20, "l-2")):
         memory.heard(listed(at, a_lease(order=DIES, uid=uid)))
     assert n1(memory, 20).ordered_seconds == 20 - 11
-
-
-def test_how_long_somebody_has_lived_with_an_order_is_told_by_its_renewals() -> None:
-    memory = AgentMemory()
-    for at, renewed in ((0, 0), (10, 8), (20, 18), (30, 18)):
-        memory.heard(listed(at, a_lease(renewed=renewed, order=DIES)))
-    assert n1(memory, 30).lived_seconds == 10 - 1
 
 
 def test_who_is_no_longer_listed_is_forgotten_and_so_are_all_when_nobody_asks() -> None:

@@ -12,12 +12,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from defib.decide.self_fence.heard import Heard, Meant, Witness, enough_heard
-from defib.decide.self_fence.safe_time import safe_time
+from defib.decide.self_fence.safe_time import lives_seconds, safe_time
 from defib.model.agents import AgentSeen, DistrustNode, HearAgents
 from defib.model.cluster import Cluster
 from defib.model.incident import Grade, NodeIncident, Phase, Proof, SafeTime
 from defib.model.power import AGENT
-from defib.model.self_fence import Report
 from defib.model.self_fencing import NEVER_REBOOTED
 
 if TYPE_CHECKING:
@@ -65,29 +64,39 @@ def safe_time_of(case: "Case") -> SafeTime | None:
     return safe_time(agent.report)
 
 
-def heard_by(case: "Case", time: SafeTime) -> Heard:
+def heard_by(case: "Case", time: SafeTime, dead_by_seconds: float = 0.0) -> Heard:
     agents, agent = case.cluster.agents, agent_of(case)
     if agents is None or agent is None or agent.report is None:
         return NOBODY_HEARD  # nobody can say whom it knows
     witnesses = (
         Witness(
+            node=node,
             domain=one.domain,
             report=one.report,
             silent_seconds=one.silent_seconds,
             known_seconds=one.known_seconds,
         )
-        for one in agents.by_node.values()
+        for node, one in agents.by_node.items()
     )
-    answered_seconds = agent.renewed_seconds + _lost_seconds(agent.report)
-    return enough_heard(
-        witnesses, Meant(known=agent.report.known, safe_seconds=time.seconds, answered_seconds=answered_seconds)
+    meant = Meant(
+        node=case.order.node,
+        known=agent.report.known,
+        lives_seconds=lives_seconds(time),
+        safe_seconds=time.seconds,
+        ordered_seconds=agent.ordered_seconds,
+        answered_seconds=agent.renewed_seconds + agent.report.answered_seconds,
+        interval_seconds=agent.report.pace.interval_seconds,
+        dead_by_seconds=dead_by_seconds,
     )
+    return enough_heard(witnesses, meant)
 
 
-def _lost_seconds(report: Report) -> float:
-    """Of its newest renewals it may have had no answer any more."""
-    lost = report.sequence - report.answered
-    return lost * (report.pace.interval_seconds + report.pace.request_seconds)
+def told_seconds(case: "Case") -> float:
+    """So long after the safe time is over the others have told of it, if they report as often as this one did."""
+    agent = agent_of(case)
+    if agent is None or agent.report is None:
+        return 0.0
+    return agent.report.pace.recent_seconds + agent.report.pace.late_seconds + HEARD_SECONDS
 
 
 def is_silent(case: "Case", agent: AgentSeen) -> bool:
@@ -133,13 +142,21 @@ def has_started_anew(case: "Case") -> bool:
 
 
 def has_outlived(case: "Case") -> bool:
-    """Whether the same boot has reported after it had to be dead."""
-    agent, time = ordered(case), safe_time_of(case)
-    if agent is not None and agent.report is not None and time is not None:
-        is_same = agent.report.boot_id == case.status.boot_id
-        # Where too few are heard it may live rightly: most domains are cut off, and tell each other so.
-        if is_same and agent.lived_seconds > time.seconds and (is_proved(case) or heard_by(case, time).enough):
-            return True
+    """Whether the same boot is heard of after it had to be dead."""
+    return _has_reported(case) or _has_returned(case)
+
+
+def _has_reported(case: "Case") -> bool:
+    agent, time, proof = ordered(case), safe_time_of(case), case.status.proof
+    if agent is None or agent.report is None or time is None or agent.report.boot_id != case.status.boot_id:
+        return False
+    if is_proved(case) and proof is not None:
+        return agent.silent_seconds < (case.cluster.now - proof.at).total_seconds()
+    # Where too few are heard it may live rightly: most domains are cut off, and tell each other so.
+    return heard_by(case, time, agent.silent_seconds).enough
+
+
+def _has_returned(case: "Case") -> bool:
     proof, ready = case.status.proof, case.node.condition("Ready") if case.node is not None else None
     if not is_proved(case) or proof is None or ready is None or not case.is_alive or case.is_new:
         return False
@@ -167,12 +184,7 @@ def listen(namespace: str, incidents: Iterable[NodeIncident], cluster: Cluster) 
 
 
 def next_list(cluster: Cluster) -> datetime:
-    """A renewal shows in the next list, and an agent is heard for its request timeout longer than from one to the next."""
-    if cluster.agents is None:
-        return cluster.now
-    reports = [agent.report for agent in cluster.agents.by_node.values() if agent.report is not None]
-    seconds = min((report.pace.request_seconds for report in reports), default=HEARD_SECONDS)
-    return cluster.agents.at + timedelta(seconds=min(seconds, HEARD_SECONDS))
+    return cluster.agents.at + timedelta(seconds=HEARD_SECONDS) if cluster.agents is not None else cluster.now
 
 
 def _last_list(cluster: Cluster) -> datetime | None:

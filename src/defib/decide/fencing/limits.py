@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from defib.decide.fencing.agents import is_by_agent, safe_time_of
+from defib.decide.fencing.agents import is_by_agent, safe_time_of, told_seconds
 from defib.decide.fencing.proofs import BMO_POLL
 from defib.model.incident import Phase
 
@@ -21,7 +21,7 @@ def limit_of(case: "Case") -> timedelta | None:
 def _off_is_slow(case: "Case") -> timedelta:
     time = safe_time_of(case)
     if is_by_agent(case) and time is not None:
-        return timedelta(seconds=time.seconds)
+        return timedelta(seconds=time.seconds + told_seconds(case))
     return BMO_POLL if case.status.was_off and case.is_metal3 else timedelta()
 
 

@@ -13,6 +13,7 @@ from defib.decide.fencing.agents import (
     is_still_silent,
     ordered,
     safe_time_of,
+    told_seconds,
 )
 from defib.decide.fencing.case import Case
 from defib.decide.fencing.order import Obstacle
@@ -75,9 +76,10 @@ def _taking_itself_down(case: Case) -> Obstacle:
         return Obstacle("TakingItselfDown", told)
     if not is_silent(case, agent):
         return Obstacle("StillHeard", f"{told}; that time is over, and its agent or its kubelet is still heard")
-    return Obstacle(
-        "TooFewHeard", f"{told}; that time is over, and {heard_by(case, time)}: it may be us who are cut off"
-    )
+    heard = heard_by(case, time)
+    if agent.ordered_seconds < time.seconds + told_seconds(case):
+        return Obstacle("TakingItselfDown", f"{told}; that time is over, and the others are waited for: {heard}")
+    return Obstacle("TooFewHeard", f"{told}; that time is over, and {heard}: it may be us who are cut off")
 
 
 def _doubted(case: Case) -> Obstacle | None:

@@ -12,49 +12,28 @@ NEVER = -math.inf
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """`steady_since`: from then on, it could not have told anybody that it is cut off.
+    """`own_at` is when the question began that the API server last answered, `word_at` that by whose answer we live."""
 
-    `renews`: what is asked now is a renewal, and not a read. `renewed` is the newest renewal that was answered and came right
-    after a request that was: by it others hear us.
-    """
-
-    sequence: int = 0
-    answered: int = 0
-    renews: bool = True
-    renewed: int = -1
+    requests: int = 0
     own_at: float = NEVER
     word_at: float = NEVER
-    steady_since: float = math.inf
     is_ordered: bool = False
 
-    def is_cut_off(self, now: float, pace: Pace) -> bool:
-        return now >= self.own_at + pace.fresh_seconds
-
-    def steady_seconds(self, now: float) -> float:
-        return max(0.0, now - self.steady_since)
+    @property
+    def was_ever_answered(self) -> bool:
+        return self.own_at > NEVER
 
 
 def ask_again(memory: Memory) -> Memory:
-    """A read tells us as much as a renewal and costs the API server less, but nobody hears us by it.
-
-    So every second request is one, and after a lost answer none is until a renewal shows that we are well. Whoever has read an
-    order has nothing more to read: it renews, so that a watchdog that does not fire is noticed.
-    """
-    may_read = memory.renewed == memory.sequence and not memory.is_ordered
-    return msgspec.structs.replace(memory, sequence=memory.sequence + 1, renews=not may_read)
+    return msgspec.structs.replace(memory, requests=memory.requests + 1)
 
 
-def was_answered(memory: Memory, pace: Pace, *, asked_at: float, now: float, has_order: bool) -> Memory:
+def was_answered(memory: Memory, *, asked_at: float, has_order: bool) -> Memory:
     """The API server answered what was asked last."""
-    was_steady = not memory.is_cut_off(now, pace)
-    is_heard = memory.renews and memory.answered == memory.sequence - 1
     return msgspec.structs.replace(
         memory,
-        answered=memory.sequence,
-        renewed=memory.sequence if is_heard else memory.renewed,
         own_at=asked_at,
         word_at=max(memory.word_at, asked_at),
-        steady_since=memory.steady_since if was_steady else asked_at,
         is_ordered=memory.is_ordered or has_order,
     )
 

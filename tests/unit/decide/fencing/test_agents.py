@@ -1,12 +1,11 @@
 """A node that takes itself down: what proves that it is dead, and what shows that it never was."""
 
-import math
 from typing import Any
 
 import msgspec
 import pytest
 
-from defib.decide.fencing.agents import HEARD_SECONDS, has_outlived, listen, next_list
+from defib.decide.fencing.agents import HEARD_SECONDS, has_outlived, listen
 from defib.decide.fencing.case import Case
 from defib.decide.fencing.said import said
 from defib.decide.fencing.work import work
@@ -42,6 +41,7 @@ BY_AGENT = PowerPath(driver=AGENT)
 KNOWN = {"east": 1, "h0": 1, "h1": 1, "s0": 1}
 BOOTED = msgspec.structs.replace(REPORTED, boot_id="boot-1", known=KNOWN)
 SAFE = safe_time(BOOTED).seconds
+TOLD = BOOTED.pace.recent_seconds + BOOTED.pace.late_seconds + HEARD_SECONDS
 DIES = Order(remediation="r", boot_id="boot-1")
 ORDER = an_order(path=BY_AGENT, policy=a_policy(accepts=(Grade.TIME,)))
 DEAD = Proof(grade=Grade.TIME, at=after(80), how="time")
@@ -130,8 +130,8 @@ def test_nor_while_it_may_not_know_those_who_are_heard() -> None:
     """It read no list since the API server last answered it, so it lives by the word of those whom it knew then."""
     pace = BOOTED.pace
     listed = 2 * PEERS_EVERY * pace.interval_seconds
-    for renewed, lost, knows in ((9999 - listed, 0, True), (9999 - listed + 1, 0, False), (9999 - listed, 1, False)):
-        report = msgspec.structs.replace(BOOTED, answered=BOOTED.sequence - lost)
+    for renewed, before, knows in ((9999 - listed, 0, True), (9999 - listed + 1, 0, False), (9999 - listed, 1, False)):
+        report = msgspec.structs.replace(BOOTED, answered_seconds=before)
         assert (dying(an_agent(report, renewed_seconds=renewed)).proof is not None) is knows
 
 
@@ -160,9 +160,9 @@ def test_a_kubelet_that_has_started_anew_is_waited_for_and_nothing_is_freed() ->
     assert goes_to(dying(an_agent(), node=back())) is Phase.RESTORING
 
 
-def test_it_has_as_much_longer_than_the_safe_time_as_the_policy_says() -> None:
+def test_it_has_as_much_longer_than_the_safe_time_and_the_reports_of_the_others_as_the_policy_says() -> None:
     case = dying(an_agent(ordered_seconds=0))
-    assert case.limit == case.policy.off_within + SAFE * SECOND
+    assert case.limit == case.policy.off_within + (SAFE + TOLD) * SECOND
 
 
 # What is done meanwhile
@@ -183,7 +183,9 @@ def test_the_sum_is_told_while_it_is_waited_for() -> None:
     so = said(dying(an_agent(ordered_seconds=3)))
     assert so.reason == "TakingItselfDown"
     assert str(safe_time(BOOTED)) in so.message
-    assert said(dying(an_agent(), {})).reason == "TooFewHeard"
+    waits = said(dying(an_agent(ordered_seconds=SAFE + TOLD - 1), {}))
+    assert (waits.reason, "the others are waited for" in waits.message) == ("TakingItselfDown", True)
+    assert said(dying(an_agent(ordered_seconds=SAFE + TOLD), {})).reason == "TooFewHeard"
     assert said(dying(an_agent(quiet_seconds=0))).reason == "StillHeard"
 
 
@@ -197,13 +199,6 @@ def test_agents_are_listened_to_every_few_seconds() -> None:
     assert listen("home", needs, msgspec.structs.replace(heard, now=T0 + HEARD_SECONDS * SECOND)) == (
         HearAgents(namespace="home", after=T0),
     )
-
-
-def test_agents_that_are_heard_for_a_shorter_time_are_listened_to_more_often() -> None:
-    pace = msgspec.structs.replace(BOOTED.pace, interval_seconds=2, request_seconds=1)
-    quick = msgspec.structs.replace(BOOTED, pace=pace)
-    agents = AgentsSeen(T0, others() | {"n1": an_agent(quick)})
-    assert next_list(Cluster(now=T0, agents=agents)) == T0 + SECOND
 
 
 # Never assumed in vain
@@ -229,12 +224,21 @@ def test_a_node_that_returns_in_the_same_boot_had_never_rebooted_and_is_told_so(
     assert writes(told) == {"proof": None}
 
 
-def test_so_had_one_whose_agent_reports_after_the_safe_time() -> None:
-    alive = an_agent(lived_seconds=SAFE + 0.1, quiet_seconds=0, ordered_seconds=SAFE + 9)
-    assert has_outlived(dying(alive))
-    assert not has_outlived(dying(an_agent(lived_seconds=SAFE, quiet_seconds=0)))
+def test_so_had_one_whose_agent_reports_after_it_had_to_be_dead() -> None:
+    """It was heard 5 s ago, and by then its order had stood for the safe time."""
+    alive: dict[str, Any] = {"quiet_seconds": 0, "silent_seconds": 5}
+    assert has_outlived(dying(an_agent(ordered_seconds=SAFE + 5, **alive)))
+    assert not has_outlived(dying(an_agent(ordered_seconds=SAFE + 4, **alive)))
+    assert not has_outlived(dying(an_agent(ordered_seconds=SAFE + 5, **alive), others(heard=1))), "it may live rightly"
     other_boot = msgspec.structs.replace(BOOTED, boot_id="boot-2")
-    assert not has_outlived(dying(an_agent(other_boot, lived_seconds=math.inf)))
+    assert not has_outlived(dying(an_agent(other_boot, ordered_seconds=SAFE + 5, **alive)))
+
+
+@pytest.mark.parametrize(("silent", "outlived"), [(9, True), (11, False)])
+def test_once_it_is_proved_only_a_report_after_the_proof_says_so(silent: float, outlived: bool) -> None:
+    """The proof is 10 s old. While most were cut off it may have lived rightly, for longer than the safe time."""
+    case = dying(an_agent(ordered_seconds=SAFE + 200, silent_seconds=silent), phase=Phase.FREEING, proof=DEAD)
+    assert has_outlived(case) is outlived
 
 
 def test_what_kubernetes_said_of_a_node_before_it_was_proved_dead_says_nothing() -> None:
