@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from defib.agent.answering import Found, Relay
+from defib.agent.words import Word
 from defib.decide.fencing.agents import ordered, safe_time_of
 from defib.decide.fencing.case import Case
 from defib.decide.self_fence.heard import Heard, Meant, Witness
@@ -83,6 +85,14 @@ def _whoever_is_meant(good: Callable[..., Awaitable[Lease]]) -> Any:
     return renew
 
 
+def _however_few(_: Callable[..., Heard]) -> Any:
+    def enough_heard(_witnesses: Iterable[Witness], meant: Meant) -> Heard:
+        is_over = meant.ordered_seconds >= meant.safe_seconds + meant.dead_by_seconds
+        return Heard(1, 1 if is_over else 0)
+
+    return enough_heard
+
+
 def _whose_lease_is_there(good: Callable[..., Heard]) -> Any:
     def enough_heard(witnesses: Iterable[Witness], meant: Meant) -> Heard:
         there = tuple(witnesses)
@@ -90,6 +100,24 @@ def _whose_lease_is_there(good: Callable[..., Heard]) -> Any:
         return good(there, msgspec.structs.replace(meant, known=known))
 
     return enough_heard
+
+
+def _forgets_what_it_said(good: Callable[..., Awaitable[tuple[Found, float]]]) -> Any:
+    async def ask(relay: Relay, node: str) -> tuple[Found, float]:
+        since = relay.steady_since
+        told = await good(relay, node)
+        relay.steady_since = since
+        return told
+
+    return ask
+
+
+def _says_nothing_in_an_outage(good: Callable[..., Awaitable[Found]]) -> Any:
+    async def look(leases: Any, node: str) -> Found:
+        found = await good(leases, node)
+        return Found(Word.UNKNOWN) if found.word is Word.CUT_OFF else found
+
+    return look
 
 
 def _patient(good: Callable[[Sight, Pace], Verdict]) -> Any:
@@ -137,7 +165,7 @@ SELF_FENCING = tuple(
             invariant="I1",
             broken="a silent node is counted as dead however few agents are heard",
             needs=lambda day: _is_sound(day) and day.has("network: is split off with most zones"),
-            swaps=(Swap("defib.decide.self_fence.heard:enough_heard", always(Heard(1, 1))),),
+            swaps=(Swap("defib.decide.self_fence.heard:enough_heard", _however_few),),
         ),
         Mutant(
             name="deleted Leases forgotten",
@@ -145,6 +173,13 @@ SELF_FENCING = tuple(
             broken="only agents whose Lease is still there count, and not all that the silent node knows",
             needs=lambda day: _is_sound(day) and day.has("lease: is deleted") and day.has("network"),
             swaps=(Swap("defib.decide.self_fence.heard:enough_heard", _whose_lease_is_there),),
+        ),
+        Mutant(
+            name="word forgotten",
+            invariant="I1",
+            broken="an agent that has told a peer that it is cut off reports as if it had not",
+            needs=lambda day: _is_sound(day) and day.has("network: is split off with most zones"),
+            swaps=(Swap("defib.agent.answering:Relay.ask", _forgets_what_it_said),),
         ),
         Mutant(
             name="watchdog not waited for",
@@ -197,6 +232,13 @@ SELF_FENCING = tuple(
             broken="an agent does not live by the word of peers that are cut off as well",
             needs=lambda day: day.has("server: is down"),
             swaps=(Swap("defib.decide.self_fence.verdict:ROWS", _dies_with_all),),
+        ),
+        Mutant(
+            name="outage not told",
+            invariant="I5",
+            broken="an agent that is asked by a peer and finds no API server says nothing",
+            needs=lambda day: day.has("server: is down"),
+            swaps=(Swap("defib.agent.lease:Leases.look", _says_nothing_in_an_outage),),
         ),
         Mutant(
             name="boot not compared",

@@ -161,14 +161,35 @@ def _others_are_cut_off_when_noticed(teller: _Teller, node: str, at: float) -> N
         teller.tell("network: is cut off with its zone", first, then, seconds)
 
 
+def most_zones_with(node: str, shape: Shape) -> list[str]:
+    """All nodes of more than half of the zones, and as few as can be: its own zone, and the smallest."""
+    sizes, own = Counter(map(shape.zone_of, shape.node_names)), shape.zone_of(node)
+    others = sorted((zone for zone in sizes if zone != own), key=lambda zone: (sizes[zone], zone))
+    zones = {own, *others[: len(sizes) // 2]}
+    return [name for name in shape.node_names if shape.zone_of(name) in zones]
+
+
 def _is_split_off(teller: _Teller, node: str, at: float) -> None:
     """Most domains are with it and few nodes: it lives by their word, and nobody may count it as dead."""
-    sizes = Counter(map(teller.shape.zone_of, teller.shape.node_names))
-    of_few = min(teller.shape.node_names, key=lambda name: sizes[teller.shape.zone_of(name)])
-    whom = node if teller.shape.unguarded else of_few
+    whom = _of_few(teller, node)
     teller.tell("network: is split off with most zones", whom, at, teller.long())
     if teller.chance.random() < 0.5:  # then nothing is heard of its kubelet when the network is whole again
         teller.tell("machine: hangs on", whom, at, teller.long())
+
+
+def _of_few(teller: _Teller, node: str) -> str:
+    sizes = Counter(map(teller.shape.zone_of, teller.shape.node_names))
+    of_few = min(teller.shape.node_names, key=lambda name: sizes[teller.shape.zone_of(name)])
+    return node if teller.shape.unguarded else of_few
+
+
+def _who_is_with_it_is_forgotten(teller: _Teller, node: str, at: float) -> None:
+    """That, and somebody deletes the Leases of those by whose word it lives: of what is left, most would be heard."""
+    _is_split_off(teller, node, at)
+    whom, then = _of_few(teller, node), teller.noticed(at)
+    for peer in most_zones_with(whom, teller.shape):
+        if peer != whom:
+            teller.tell("lease: is deleted", peer, then, 1.0)
 
 
 def _order_is_lost(teller: _Teller, node: str, at: float) -> None:
@@ -204,6 +225,7 @@ STORIES: tuple[Story, ...] = (
     _is_isolated_when_noticed,
     _others_are_cut_off_when_noticed,
     _is_split_off,
+    _who_is_with_it_is_forgotten,
     _order_is_lost,
     _agent_falls_ill,
     _zone_is_lost,

@@ -1,6 +1,5 @@
 """Makes happen what goes wrong with agents, their Leases, their machines and the links between them."""
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import product
 
@@ -8,6 +7,7 @@ from defib.kube.client import Deletion, Merge
 from defib.kube.kinds import LEASES
 from defib.model.self_fence import ORDER, lease_name
 from tests.simulation.faults import Trouble
+from tests.simulation.self_fence.drawing import most_zones_with
 from tests.simulation.self_fence.guarded import GuardedNodes
 from tests.simulation.self_fence.network import API, Link
 from tests.simulation.shape import HOME, Shape
@@ -20,7 +20,7 @@ def links_of(trouble: Trouble, shape: Shape) -> frozenset[Link]:
     """Those that a trouble cuts."""
     node, others = trouble.whom, [name for name in shape.node_names if name != trouble.whom]
     zone = [name for name in shape.node_names if shape.zone_of(name) == shape.zone_of(node)]
-    side = [name for name in shape.node_names if shape.zone_of(name) in _fewest_zones(shape, shape.zone_of(node))]
+    side = most_zones_with(node, shape)
     peer = others[int(trouble.number) % len(others)]
     cuts: dict[str, Callable[[], Iterator[Link]]] = {
         "is isolated": lambda: _between([node], [*others, API]),
@@ -32,13 +32,6 @@ def links_of(trouble: Trouble, shape: Shape) -> frozenset[Link]:
         "is split off with most zones": lambda: _between(side, [API, *(name for name in others if name not in side)]),
     }
     return frozenset(cuts[trouble.what]())
-
-
-def _fewest_zones(shape: Shape, first: str) -> list[str]:
-    """More than half of them, with as few nodes as can be: this one, and the smallest."""
-    sizes = Counter(map(shape.zone_of, shape.node_names))
-    others = sorted((zone for zone in sizes if zone != first), key=lambda zone: (sizes[zone], zone))
-    return [first, *others[: len(sizes) // 2]]
 
 
 def _between(some: list[str], others: list[str]) -> Iterator[Link]:
