@@ -15,7 +15,7 @@ from tests.bench.results import PACE_KEPT_MIN, Verdict, at_most
 
 AGENTS = 1_000
 SECONDS = 60.0
-PACE = Pace(interval_seconds=10, request_seconds=3, failures=2, peer_seconds=12)  # what `defib agent` has by default
+PACE = Pace(interval_seconds=15, request_seconds=3, failures=2, peer_seconds=12)  # what `defib agent` has by default
 AGENTS_WALK, KUBELETS_WALK = "agents", "kubelets"
 
 CPU_SHARE_MAX = 0.25

@@ -158,7 +158,7 @@ class SafeTime(Wire, frozen=True):
     parts: list[Part]
 
     def __str__(self) -> str:
-        """As a person reads it: 19 s renewals + 12 s peers + ... = 65.7 s."""
+        """As a person reads it: 24 s renewals + 12 s peers + ... = 71.2 s."""
         return f"{' + '.join(f'{part.seconds:.3g} s {part.name}' for part in self.parts)} = {self.seconds:.1f} s"
 
 

@@ -17,8 +17,8 @@ LABEL_VALUE = "node"
 REPORT = "defib.dev/agent"
 ORDER = "defib.dev/fence"
 
-PEERS_EVERY, PEERS_EVERY_MAX = 20, 120  # requests: so often an agent reads who its peers are
-AGENTS_PER_REQUEST = 8
+PEERS_EVERY, PEERS_EVERY_MAX = 14, 80  # requests: so often an agent reads who its peers are
+AGENTS_PER_REQUEST = 12
 
 Kind = Literal["device", "software"]
 # Whoever reads a report relies on it: a time that makes no sense makes the whole report unreadable.

@@ -5,7 +5,7 @@ import msgspec
 from defib.model.self_fence import Kind, Pace
 
 QUICK = Pace(interval_seconds=2, request_seconds=1, failures=2, peer_seconds=8)  # fresh for 5 s, patient for 13 s
-USUAL = Pace(interval_seconds=10, request_seconds=3, failures=2, peer_seconds=12)  # 19 s, 31 s
+USUAL = Pace(interval_seconds=15, request_seconds=3, failures=2, peer_seconds=12)  # 24 s, 36 s
 SLOW = Pace(interval_seconds=25, request_seconds=2, failures=3, peer_seconds=8)  # 35 s, 43 s
 SLOWEST, FASTEST = 0.9, 1.1  # rates of clocks
 

@@ -147,6 +147,14 @@ async def seconds(count: float) -> None:
     await asyncio.sleep(count)
 
 
+async def until_listed_again(room: Room) -> None:
+    """And a moment longer. Then nothing but renewals follow for a while, 10 s after each other."""
+    lists = asked_by(room).count("list")
+    while asked_by(room).count("list") in {lists, 0}:
+        await seconds(0.5)
+    await seconds(0.5)
+
+
 def test_the_watchdog_is_armed_only_after_the_api_server_has_spoken_and_peers_are_known() -> None:
     async def scenario(room: Room) -> None:
         fault = Fault(effect=Refuse(code=503), client="agent")
@@ -182,11 +190,11 @@ def test_one_request_is_made_in_each_interval_and_the_report_says_how_the_agent_
 def test_the_list_of_peers_is_read_again_and_again_instead_of_a_renewal() -> None:
     async def scenario(room: Room) -> None:
         room.start()
-        await seconds(1201.5)
+        await seconds(10 * PEERS_EVERY * 4 + 1.5)
         verbs = asked_by(room)
         assert verbs[:4] == ["patch", "create", "list", "patch"]
         lists = [number for number, verb in enumerate(verbs) if verb == "list"]
-        assert len(lists) == 1 + 6
+        assert 1 + 3 <= len(lists) <= 1 + 4
         assert {later - one for one, later in pairwise(lists[1:])} == {PEERS_EVERY}
         assert set(verbs[3:]) == {"patch", "list"}
 
@@ -229,7 +237,7 @@ def test_a_new_list_counts_alone_only_after_it_was_reported(renewals: int, lives
 def test_what_gets_no_answer_is_asked_again_sooner_than_usual(effect: Hang | Refuse) -> None:
     async def scenario(room: Room) -> None:
         room.start()
-        await seconds(61.5)
+        await until_listed_again(room)
         fault = Fault(effect=effect, client="agent")
         room.server.faults.inject(fault)
         before = len(asked_by(room))
@@ -276,11 +284,12 @@ def test_a_lease_that_is_gone_is_made_anew() -> None:
 def test_a_list_that_fails_is_not_asked_for_again_at_once() -> None:
     async def scenario(room: Room) -> None:
         room.start()
-        await seconds(60.5)
+        await until_listed_again(room)
         room.server.faults.inject(Fault(effect=Hang(), client="agent", verbs=("list",)))
+        before = asked_by(room).count("list")
         await seconds(1000)
-        assert 4 <= asked_by(room).count("list") - 1 <= 10
-        assert room.watchdog.fed[-1] > 1050
+        assert 5 <= asked_by(room).count("list") - before <= 16
+        assert room.watchdog.fed[-1] > 1000
 
     play(scenario)
 
@@ -366,15 +375,14 @@ def test_renewals_that_arrive_without_their_answers_say_so() -> None:
 def test_a_report_says_since_when_no_peer_was_told_that_we_are_cut_off() -> None:
     async def scenario(room: Room) -> None:
         room.start()
-        await seconds(61.5)
+        await until_listed_again(room)
         assert (await room.relay.ask("n1"))[0].word is Word.REACHED
-        await seconds(10)
-        assert room.report().steady_seconds == 71
+        await seconds(PACE.interval_seconds)
+        assert room.report().steady_seconds >= room.clock.monotonic() - 2
         room.server.faults.inject(Fault(effect=Hang(), client="agent", verbs=("get",)))
         assert (await room.relay.ask("n1"))[0].word is Word.CUT_OFF
-        told_at = room.clock.monotonic()
-        await seconds(10)
-        assert room.report().steady_seconds == int(81 - told_at)
+        await seconds(PACE.interval_seconds)
+        assert 0 < room.report().steady_seconds < PACE.interval_seconds
 
     play(scenario)
 

@@ -42,7 +42,7 @@ from defib.forms import Address, HostAndPort
     metavar="N",
     help="So many requests in a row fail before peers are asked.",
 )
-@length_option("--interval", "10s", "1s", "1m", "How often the API server is asked.")
+@length_option("--interval", "15s", "1s", "1m", "How often the API server is asked.")
 @length_option("--request-timeout", "3s", "1s", "1m", "How long it has to answer.")
 @length_option("--peer-time", "12s", "1s", "10m", "How long peers are asked before the node gives itself up.")
 @length_option("--watchdog-timeout", "15s", "5s", "10m", "After how long without being fed the watchdog shall fire.")
@@ -57,7 +57,7 @@ def agent(node: str, address: Address, tls: Path, watchdog: str, failures: int, 
     \b
     Examples:
       defib agent --node worker-7 --address 10.0.0.7:9640
-      defib agent --node worker-7 --address 10.0.0.7:9640 --watchdog software --interval 15s --request-timeout 5s
+      defib agent --node worker-7 --address 10.0.0.7:9640 --watchdog software --interval 30s --request-timeout 5s
 
     \b
     Exit codes: 0 stopped, and the watchdog is disarmed; 1 it cannot run, one line says why;

@@ -25,7 +25,7 @@ from defib.model.self_fence import (
     text_of,
 )
 
-PACE = Pace(interval_seconds=10, request_seconds=3, failures=2, peer_seconds=12)
+PACE = Pace(interval_seconds=15, request_seconds=3, failures=2, peer_seconds=12)
 REPORTED = Report(
     pace=PACE,
     watchdog="device",
@@ -77,7 +77,7 @@ def heard(
 
 def test_the_safe_time_is_a_sum_that_a_person_can_check() -> None:
     time = safe_time(REPORTED)
-    assert str(time) == ("19 s renewals + 12 s peers + 3 s feed + 15 s watchdog + 10 s reboot + 5.9 s clocks = 64.9 s")
+    assert str(time) == ("24 s renewals + 12 s peers + 3 s feed + 15 s watchdog + 10 s reboot + 6.4 s clocks = 70.4 s")
     assert all(part.why for part in time.parts)
 
 
@@ -86,7 +86,7 @@ def test_a_machine_that_is_being_reset_lives_by_nobodys_word() -> None:
 
 
 def test_what_gets_no_answer_is_asked_again_soon_and_never_later_than_usual() -> None:
-    assert (PACE.retry_seconds, PACE.fresh_seconds) == (6, 10 + 6 + 3)
+    assert (PACE.retry_seconds, PACE.fresh_seconds) == (6, 15 + 6 + 3)
     quick = msgspec.structs.replace(PACE, interval_seconds=4.0)
     assert (quick.retry_seconds, quick.fresh_seconds) == (4, 4 + 4 + 3)
 
@@ -183,7 +183,7 @@ def test_where_there_are_many_agents_one_is_known_to_its_peers_later() -> None:
 
 
 @pytest.mark.parametrize(
-    ("agents", "requests"), [(0, 20), (3, 20), (160, 20), (400, 50), (960, 120), (1_000, 120), (100_000, 120)]
+    ("agents", "requests"), [(0, 14), (3, 14), (168, 14), (600, 50), (960, 80), (1_000, 80), (100_000, 80)]
 )
 def test_the_more_agents_the_less_often_each_lists_them(agents: int, requests: int) -> None:
     assert peers_every(agents) == requests
