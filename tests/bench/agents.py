@@ -16,10 +16,11 @@ from tests.bench.results import PACE_KEPT_MIN, Verdict, at_most
 AGENTS = 1_000
 SECONDS = 60.0
 PACE = Pace(interval_seconds=15, request_seconds=3, failures=2, peer_seconds=12)  # what `defib agent` has by default
+HEARTBEAT_SECONDS = 10.0  # what kubelets have by default
 AGENTS_WALK, KUBELETS_WALK = "agents", "kubelets"
 
 CPU_SHARE_MAX = 0.25
-HEARTBEATS_RATIO_MAX = 1.25
+HEARTBEATS_RATIO_MAX = 1.0
 
 
 class Notes(msgspec.Struct):

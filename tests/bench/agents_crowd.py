@@ -17,7 +17,7 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -33,7 +33,7 @@ from defib.kube.kubeconfig import Connection
 from defib.kube.transport import Request
 from defib.model.secret import Secret
 from defib.model.self_fence import Report, peers_every
-from tests.bench.agents import AGENTS_WALK, KUBELETS_WALK, PACE, Notes, together
+from tests.bench.agents import AGENTS_WALK, HEARTBEAT_SECONDS, KUBELETS_WALK, PACE, Notes, together
 from tests.bench.stages import tell
 
 CLOCK = SystemClock()
@@ -52,6 +52,8 @@ TCP_COUNTERS = struct.Struct("@120xQQ")  # linux/tcp.h: bytes acknowledged, byte
 class Walker(ABC):
     """One client of the API server, with one request in each interval."""
 
+    interval_seconds: ClassVar[float]
+
     def __init__(self, number: int, client: Client) -> None:
         self.notes = Notes()
         self._number = number
@@ -64,11 +66,12 @@ class Walker(ABC):
             await self._talk()
 
     async def walk(self) -> None:
-        await asyncio.sleep(CLOCK.jitter(PACE.interval_seconds))
+        """One request in each interval, from some moment of the first one on: they were started at many times."""
+        await asyncio.sleep(CLOCK.jitter(self.interval_seconds))
         while True:
             began = CLOCK.monotonic()
             await self._talk()
-            await asyncio.sleep(max(0.0, began + PACE.interval_seconds - CLOCK.monotonic()))
+            await asyncio.sleep(max(0.0, began + self.interval_seconds - CLOCK.monotonic()))
 
     async def _talk(self) -> None:
         question, took = self._question()
@@ -90,6 +93,8 @@ class Walker(ABC):
 
 class WalkingAgent(Walker):
     """As `Agent` asks: renewals, and every so often a list of all."""
+
+    interval_seconds = PACE.interval_seconds
 
     def __init__(self, number: int, client: Client, every: int) -> None:
         """`every`: so many requests are from one list to the next."""
@@ -128,6 +133,8 @@ class WalkingAgent(Walker):
 
 class WalkingKubelet(Walker):
     """The heartbeat of a node."""
+
+    interval_seconds = HEARTBEAT_SECONDS
 
     def __init__(self, number: int, client: Client, _every: int) -> None:
         super().__init__(number, client)

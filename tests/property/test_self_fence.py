@@ -171,6 +171,7 @@ def test_a_report_that_was_sent_before_its_sender_said_that_it_is_cut_off_says_n
     answers_are_lost = cut_between({"n1"}, {API}) | {(API, "n2")}
     world.pass_seconds(2, answers_are_lost, late=1)
     world.pass_seconds(40, answers_are_lost)  # the operator looks in each second, and the world asserts
+    assert not (world.was_counted_as_dead and world.agents["n1"].is_alive(world.now))
 
 
 @pytest.mark.parametrize(

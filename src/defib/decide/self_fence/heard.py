@@ -41,9 +41,10 @@ class Heard(msgspec.Struct, frozen=True):
 class Meant(msgspec.Struct, frozen=True, kw_only=True):
     """The one that is to be counted as dead: how many agents of each domain it knows, also those that are long gone, and itself.
 
-    `lives_seconds`: so long it can live by what it heard before. `safe_seconds`: after so long it is dead, which is longer: a machine
-    that is being reset hears nobody any more. `ordered_seconds`: for so long its order has stood. `answered_seconds`: so long ago the API server last answered it, and since
-    then it has read no list. `dead_by_seconds`: so long ago it had to be dead; none where it need only be dead by now.
+    `lives_seconds`: so long it can live by what it heard before. `safe_seconds`: after so long it is dead, which is longer, as a
+    machine that is being reset hears nobody any more. `ordered_seconds`: for so long its order has stood. `answered_seconds`: so
+    long ago the API server last answered it, and since then it has read no list. `dead_by_seconds`: so long ago it had to be
+    dead; none where it need only be dead by now.
     """
 
     node: str
