@@ -56,6 +56,7 @@ class Agent:
         self._round: Round | None = None  # the last one, for as long as the API server does not answer us
         self._list_at = 0  # the number of the request from which on the list is due
         self._watchdog: Watchdog | None = None
+        self._is_guard_known = False  # whether it was reported that there is one
         self._permit_until = -math.inf
         self._reason: Reason | None = None
         self._trouble = ""
@@ -96,9 +97,11 @@ class Agent:
             await self._pause(began + self._next_seconds(is_answered=is_answered))
 
     def _next_seconds(self, *, is_answered: bool) -> float:
-        """From one request to the next."""
-        if is_answered and self._place.peers is None and self._memory.requests + 1 >= self._list_at:
-            return LOOK_SECONDS  # nothing is armed before peers are known
+        """From one request to the next. At the start none is waited for: a node is guarded once that was reported."""
+        lists_first = self._place.peers is None and self._memory.requests + 1 >= self._list_at
+        tells_first = self._watchdog is not None and not self._is_guard_known
+        if is_answered and (lists_first or tells_first):
+            return LOOK_SECONDS
         return self._settings.pace.interval_seconds if is_answered else self._settings.pace.retry_seconds
 
     async def _talk(self, *, is_stopping: bool) -> bool:
@@ -123,8 +126,9 @@ class Agent:
         memory, has_peers = self._memory, self._place.peers is not None
         may_list = memory.was_ever_answered and not memory.is_ordered and not is_stopping
         if not may_list or memory.requests < self._list_at:
-            lease = await self._means.leases.renew(self._report(is_stopping=is_stopping))
-            self._place = was_told(self._place)
+            report = self._report(is_stopping=is_stopping)
+            lease = await self._means.leases.renew(report)
+            self._place, self._is_guard_known = was_told(self._place), report.armed
             return lease
         # A list that fails is not tried again at once: it may be what the API server suffers from.
         self._list_at = memory.requests + (peers_every(len(self._neighbours)) // 2 if has_peers else FIRST_LIST_AGAIN)

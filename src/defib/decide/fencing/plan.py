@@ -232,7 +232,7 @@ def _plan_one(order: Order, report: Report, incident: NodeIncident | None, this:
         incident=incident,
         node=cluster.nodes.get(order.node) if order.node else None,
         seen=cluster.power.get(incident.uid, UNSEEN),
-        hold=lambda: (this.hold_of_begun if incident.is_switched_off else this.hold)() or own_node(order, this.rules),
+        hold=lambda: (this.hold_of_begun if _seeks_proof(incident) else this.hold)() or own_node(order, this.rules),
         obstacle=_obstacle(order, this, has_begun=incident.is_out) or _turn(incident, this) or _no_node(incident, this),
     )
     row = next_row(case)
@@ -247,6 +247,11 @@ def _plan_one(order: Order, report: Report, incident: NodeIncident | None, this:
         wake_at=wake_at(case) if row is None else None,
         begins=order.node if begins else "",
     )
+
+
+def _seeks_proof(incident: NodeIncident) -> bool:
+    """Whoever has told its machine to go off, until that is proved. What is freed by the proof waits while most are silent."""
+    return incident.is_switched_off and incident.status.proof is None
 
 
 def _obstacle(order: Order, this: _Pass, *, has_begun: bool) -> Obstacle | None:

@@ -33,6 +33,7 @@ from defib.model.incident import (
     NodeIncident,
     Outcome,
     Phase,
+    Proof,
 )
 from defib.model.meta import Meta, Unstructured
 from defib.model.node import Lease, LeaseSpec
@@ -396,6 +397,43 @@ def test_a_machine_that_was_told_to_go_off_is_gone_on_with_while_too_many_are_si
     assert begun(incident(Phase.POWERING_OFF), other) == set()
     assert begun(incident(Phase.POWERING_OFF), told) == {"n2"}
     assert begun(incident(Phase.POWERING_OFF, proof=PROOF, command=a_command(OFF)), told) == {"n1", "n2"}
+
+
+@pytest.mark.parametrize(("proof", "held"), [(None, True), (PROOF, False)])
+def test_what_is_proved_is_freed_only_while_most_others_are_heard_or_proved_as_well(
+    proof: Proof | None, held: bool
+) -> None:
+    """I5: of six nodes one is proved to be down, another one was told to go off, and two more are silent."""
+    late = LeaseSpec(holder_identity="-", lease_duration_seconds=40, renew_time=T0 - MINUTE)
+    names = [f"n{number}" for number in range(1, 7)]
+    beats = {
+        f"kube-node-lease/{name}": Lease(
+            metadata=Meta(name=name, namespace="kube-node-lease"),
+            spec=change(late, renew_time=T0) if name in ("n5", "n6") else late,
+        )
+        for name in names
+    }
+    other = change(
+        an_incident(
+            Phase.POWERING_OFF,
+            spec=IncidentSpec(node="n2", cause=change(CAUSE, name="n2", uid="pcr-n2")),
+            command=a_command(OFF),
+            proof=proof,
+        ),
+        metadata=Meta(name="n2", uid="i-2"),
+    )
+    mine = incident(Phase.FREEING, proof=PROOF, command=a_command(OFF))
+    cluster = change(
+        sight(mine, other, items=(an_item(), an_item("n2")), locks=a_lock() | a_lock("n2")),
+        nodes={name: a_node(name, ready="Unknown") for name in names},
+        heartbeats=beats,
+    )
+    told = next(
+        action.status["reason"]
+        for action in plan_fencing(cluster, RULES).actions
+        if isinstance(action, ReportRemediation) and action.target.kind == INCIDENT and action.target.name == "n1"
+    )
+    assert (told == "SelfDoubt") is held
 
 
 def test_what_a_node_gets_before_it_is_deleted_is_saved_too() -> None:
