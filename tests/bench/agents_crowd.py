@@ -123,7 +123,6 @@ class WalkingAgent(Walker):
             address=f"10.0.{self._number // 250}.{self._number % 250}",
             port=9640,
             domain=ZONES[self._number % len(ZONES)],
-            control_plane=False,
             version=__version__,
             answered_seconds=PACE.interval_seconds,
             steady_seconds=math.floor(CLOCK.monotonic() - self._began),

@@ -50,7 +50,6 @@ class Agent(msgspec.Struct):
             address="",
             port=0,
             domain=self.peer.domain,
-            control_plane=False,
             version="",
             answered_seconds=0,
             steady_seconds=now - self.steady_since,

@@ -16,6 +16,7 @@ from defib.clock import SystemClock
 from defib.kube.client import Client, Deletion, Merge
 from defib.kube.errors import Forbidden
 from defib.kube.kinds import LEASES, NODES, PODS
+from defib.model.node import ZONE_LABEL
 from defib.model.self_fence import ORDER, Order, lease_name, text_of
 from testbed.chart import WITH_AGENTS, render
 from testbed.cluster import ControlPlane
@@ -75,7 +76,7 @@ async def site(programs: Programs, helm: Path) -> AsyncIterator[Site]:
 
 async def pod_on(admin: Client, node: str) -> dict[str, str]:
     """As the DaemonSet would have one there. What a token is bound to."""
-    await admin.create(NODES, {"metadata": {"name": node}})
+    await admin.create(NODES, {"metadata": {"name": node, "labels": {ZONE_LABEL: f"zone-of-{node}"}}})
     spec = {
         "nodeName": node,
         "serviceAccountName": "defib-agent",
@@ -123,7 +124,7 @@ async def test_an_agent_makes_and_renews_the_lease_of_its_own_node(renewed: Site
     lease = await agent_of(renewed, "w1").renew(msgspec.structs.replace(REPORTED, steady_seconds=7))
     assert lease.name == lease_name("w1")
     assert [one.name for one in await agent_of(renewed, "w1").all()] == [lease_name(node) for node in NODE_NAMES]
-    assert await agent_of(renewed, "w1").site()
+    assert await agent_of(renewed, "w1").domain() == "zone-of-w1"
 
 
 async def test_an_agent_writes_no_lease_of_another_node(renewed: Site) -> None:

@@ -10,7 +10,6 @@ from defib.agent.answering import Found
 from defib.agent.asking import Address
 from defib.agent.words import FIND_SECONDS, Word
 from defib.clock import Clock
-from defib.decide.ground import CONTROL_PLANE_LABELS
 from defib.decide.self_fence.verdict import Peer
 from defib.forms import PORT_MAX
 from defib.kube.client import Client, Merge, Scope
@@ -39,11 +38,6 @@ class Neighbour(msgspec.Struct, frozen=True):
     address: Address | None
 
 
-class Site(msgspec.Struct, frozen=True):
-    domain: str
-    control_plane: bool
-
-
 class Leases:
     """All requests of an agent. Its own have so many seconds each. They raise KubeError, if nothing else is said."""
 
@@ -55,11 +49,10 @@ class Leases:
         self._seconds = seconds
         self._clock = clock
 
-    async def site(self) -> Site:
+    async def domain(self) -> str:
         """Where this node stands, as its own object says."""
         node = await self._client.get(NODES.at(self._node), deadline=self._seconds)
-        is_control_plane = any(label in node.labels for label in CONTROL_PLANE_LABELS)
-        return Site(node.labels.get(ZONE_LABEL, ""), is_control_plane)
+        return node.labels.get(ZONE_LABEL, "")
 
     async def renew(self, report: Report) -> Lease:
         """One request, whose answer is the Lease with whatever order is in it."""

@@ -16,7 +16,7 @@ import structlog
 from defib import __version__
 from defib.agent.answering import Relay
 from defib.agent.asking import ANSWER_SECONDS, AT_ONCE_MAX, Asking, ask_all, at_once
-from defib.agent.lease import Leases, Neighbour, Site, neighbours
+from defib.agent.lease import Leases, Neighbour, neighbours
 from defib.agent.settings import AgentSettings, feed_seconds
 from defib.agent.watchdog import NoWatchdog, Watchdog
 from defib.clock import Clock
@@ -45,14 +45,14 @@ class Means(msgspec.Struct, frozen=True):
 
 
 class Agent:
-    def __init__(self, settings: AgentSettings, site: Site, port: int, means: Means) -> None:
+    def __init__(self, settings: AgentSettings, domain: str, port: int, means: Means) -> None:
         self._settings = settings
-        self._site = site
+        self._domain = domain
         self._port = port
         self._means = means
         self._memory = Memory()
         self._neighbours: tuple[Neighbour, ...] = ()
-        self._place = Place(me=Peer(settings.node, site.domain))
+        self._place = Place(me=Peer(settings.node, domain))
         self._round: Round | None = None  # the last one, for as long as the API server does not answer us
         self._list_at = 0  # the number of the request from which on the list is due
         self._watchdog: Watchdog | None = None
@@ -158,8 +158,7 @@ class Agent:
             boot_id=self._means.asking.boot_id,
             address=self._settings.address.host,
             port=self._port,
-            domain=self._site.domain,
-            control_plane=self._site.control_plane,
+            domain=self._domain,
             version=__version__,
             answered_seconds=round(min(self._now() - self._memory.own_at, LONG_SECONDS), 1),
             steady_seconds=math.floor(self._now() - self._means.relay.steady_since),

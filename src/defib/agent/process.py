@@ -11,7 +11,7 @@ from defib.agent.answering import Desk, Relay, answering
 from defib.agent.api import reach
 from defib.agent.asking import Asking
 from defib.agent.certificates import Certificates
-from defib.agent.lease import Leases, Site
+from defib.agent.lease import Leases
 from defib.agent.loop import Agent, Means
 from defib.agent.settings import AgentSettings
 from defib.agent.trouble import CannotRun
@@ -59,21 +59,21 @@ async def _run(settings: AgentSettings) -> bool:
         clock=clock,
     )
     try:
-        site = await _site(leases, pace.interval_seconds)
+        domain = await _domain(leases, pace.interval_seconds)
         async with answering(Desk(relay, clock), settings.address.host, settings.address.port, certificates) as port:
-            agent = Agent(settings, site, port, means)
-            log.info("the agent has started", node=settings.node, domain=site.domain, boot=boot_id, port=port)
+            agent = Agent(settings, domain, port, means)
+            log.info("the agent has started", node=settings.node, domain=domain, boot=boot_id, port=port)
             _stop_by_signals(agent)
             return await agent.run()
     finally:
         await client.close()
 
 
-async def _site(leases: Leases, pause_seconds: float) -> Site:
+async def _domain(leases: Leases, pause_seconds: float) -> str:
     """Without the API server nothing is armed, so there is time. Raises KubeError when waiting would not help."""
     while True:
         try:
-            return await leases.site()
+            return await leases.domain()
         except (Unreachable, ServerFailed, Throttled) as error:
             log.warning("the API server is out of reach", why=str(error), advice="it is tried again")
         await asyncio.sleep(pause_seconds)

@@ -76,7 +76,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     address: str
     port: int
     domain: str
-    control_plane: bool
     version: str
     answered_seconds: float
     steady_seconds: float

@@ -126,7 +126,7 @@ class HollowAgent:
         leases = Leases(Client(seat.line, seat.clock), NAMESPACE, seat.node.name, seat.pace.request_seconds, seat.clock)
         relay = Relay(leases.look, seat.clock)
         with suppress(KubeError):
-            agent = Agent(self._settings(), await leases.site(), PORT, self._means(leases, relay))
+            agent = Agent(self._settings(), await leases.domain(), PORT, self._means(leases, relay))
             with self._answering(agent, relay):
                 await agent.run()
 

@@ -157,7 +157,6 @@ def _known(guarded: GuardedNode, domain: str, clock: VirtualClock, guarding: Gua
         address=node.address,
         port=PORT,
         domain=domain,
-        control_plane=False,
         version="",
         answered_seconds=0.0,
         steady_seconds=0.0,

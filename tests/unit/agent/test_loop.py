@@ -11,7 +11,7 @@ import pytest
 from defib.agent.answering import Found, Relay
 from defib.agent.asking import Asking
 from defib.agent.certificates import Certificates
-from defib.agent.lease import Leases, Site
+from defib.agent.lease import Leases
 from defib.agent.loop import STOP_SECONDS, Agent, Means
 from defib.agent.settings import AgentSettings, problems_of
 from defib.agent.words import Word
@@ -92,7 +92,7 @@ class Room:
         self.relay = Relay(self.leases.look, clock)
         asking = Asking("n1", "boot-1", PACE, Certificates(Path("nowhere")), clock)
         means = Means(leases=self.leases, asking=asking, relay=self.relay, arm=self._arm, clock=clock)
-        self.agent = agent(SETTINGS, Site("east", control_plane=False), 9640, means)
+        self.agent = agent(SETTINGS, "east", 9640, means)
 
     def _arm(self) -> Recorder:
         self.armed_at = self.clock.monotonic()

@@ -36,7 +36,6 @@ REPORTED = Report(
     address="10.0.0.1",
     port=9640,
     domain="east",
-    control_plane=False,
     version="1.0",
     answered_seconds=10,
     steady_seconds=500,
