@@ -34,7 +34,7 @@ def test_an_armed_agent_of_the_boot_that_the_node_is_in_can_be_relied_on() -> No
         (a_lease(armed=False), "not armed"),
         (a_lease(watchdog="software"), "allowSoftwareWatchdog"),
         (a_lease(boot_id="b-0"), "has not spoken since the node started anew"),
-        (a_lease(renewed=-27), "fell silent long before its kubelet"),
+        (a_lease(renewed=-2 * REPORTED.pace.recent_seconds - 1), "fell silent long before its kubelet"),
     ],
 )
 def test_whoever_cannot_be_relied_on_is_told_why(lease: Lease | None, says: str) -> None:
