@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import singledispatch
 from typing import Any
 
@@ -9,7 +10,7 @@ import msgspec
 
 from defib.hollow.objects import ATTACHMENTS, PODS, Pod
 from defib.kube.client import Client, Deletion, Evicted, Merge
-from defib.kube.errors import Conflict
+from defib.kube.errors import Conflict, NotFound
 from defib.kube.kinds import NODES
 from testbed.scenario import deeds
 from testbed.scenario.conditions import EvictionOutcome
@@ -178,7 +179,9 @@ async def _(deed: deeds.DeletePod, telling: Telling) -> None:
 @_do.register
 async def _(deed: deeds.ForceDeletePod, telling: Telling) -> None:
     pod = telling.pod(deed.pod)
-    await telling.client.delete(PODS.of(pod), Deletion(uid=pod.uid, grace_seconds=0))
+    # Kubernetes may be first, as on a node that is out of service: then that pod is gone, and maybe another one has its name.
+    with suppress(Conflict, NotFound):
+        await telling.client.delete(PODS.of(pod), Deletion(uid=pod.uid, grace_seconds=0))
 
 
 @_do.register

@@ -40,7 +40,7 @@ def test_without_being_asked_for_there_are_no_agents(helm: Path) -> None:
         ({**WITH_AGENTS, "admissionPolicies": False}, "agent.enabled needs admissionPolicies=true"),
         ({**WITH_AGENTS, "agent.deviceResource": "a.b/c", "agent.watchdog": "software"}, "leave it out"),
         ({**WITH_AGENTS, "agent.watchdog": "watchdog"}, "at '/agent/watchdog'"),
-        ({**WITH_AGENTS, "agent.failures": 2}, "at '/agent/failures'"),
+        ({**WITH_AGENTS, "agent.failures": 1}, "at '/agent/failures'"),
         ({**WITH_AGENTS, "agent.interval": "5"}, "at '/agent/interval'"),
     ],
 )
