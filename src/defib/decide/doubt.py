@@ -21,7 +21,7 @@ BRAKE, SELF_DOUBT = (
 def why_held(needed: frozenset[str], cluster: Cluster, rules: Rules, *, goes_on: bool = False) -> tuple[str, str]:
     """Why nothing destructive may be done now by whoever must see these: a word and a sentence, or nothing twice.
 
-    `goes_on`: with a machine that it has told to go off already.
+    `goes_on`: with a machine that it has told to go off already, and that is not proved to be.
     """
     if why := brake_reason(cluster, rules):
         return BRAKE, f"the brake is on: {why}"

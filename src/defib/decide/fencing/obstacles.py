@@ -19,7 +19,7 @@ _NEEDED = frozenset({"nodes", "heartbeats", "configmaps", INCIDENTS})
 
 
 def hold_of(cluster: Cluster, rules: Rules, *, goes_on: bool) -> Obstacle | None:
-    """Why nothing destructive may be done now, to whichever machine; to those that were told to go off, if it goes on."""
+    """Why nothing destructive may be done now, to whichever machine; or to one that was told to go off, until that is proved."""
     reason, message = why_held(_NEEDED, cluster, rules, goes_on=goes_on)
     return Obstacle(reason, message) if reason else None
 
